@@ -1,0 +1,214 @@
+"""The typed settings: read once, validated once, all problems listed together, frozen after.
+
+A Django project gives them as `TASKYARD = {...}` with upper-case keys. The reference project fills that
+from environment variables named `TASKYARD_<KEY>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+from taskyard.errors import ConfigurationError, SettingsError, did_you_mean
+from taskyard.masking import mask_url
+from taskyard.queues import QueueTable, build_queue_table
+
+SUPPORTED_SCHEMES = ("embedded", "redis", "rediss", "sentinel")
+PLANNED_SCHEMES = ("amqp", "amqps", "sqs")
+ENV_PREFIX = "TASKYARD_"
+
+
+class Settings(BaseModel):
+    """Every setting of the kit, with its default and its unit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+
+    broker_url: str = Field(
+        "embedded://",
+        description="Where messages wait: redis://, rediss://, sentinel:// or embedded:// (a Valkey server from a wheel). "
+        "Several, separated by ';', are failover addresses.",
+    )
+    result_backend: str | None = Field(
+        None, description="Where results go for the tasks that ask for them; the broker when unset."
+    )
+    state_url: str | None = Field(
+        None, description="Redis or Valkey for claims, leases and limits; the broker when unset."
+    )
+    var_dir: Path = Field(Path("var"), description="Where the embedded broker and development files live.")
+    embedded_port: int = Field(6390, ge=1, le=65535, description="Port of the embedded broker.")
+    key_prefix: str = Field("", description="Put before every key on Redis, to share one server.")
+    queues: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Changes to the queue table, by queue name; a new name makes a new queue."
+    )
+    default_queue: str = Field("default", description="Queue of the tasks that name none.")
+    publish_timeout_seconds: float = Field(
+        2.0, gt=0, le=60, description="The whole budget of one publish; then a PublishTimeoutError."
+    )
+    argument_warn_bytes: int = Field(16 * 1024, ge=1, description="Arguments above this are logged when published.")
+    argument_limit_bytes: int = Field(256 * 1024, ge=1, description="Arguments above this are refused.")
+    max_worker_losses: int = Field(
+        3, ge=0, description="Times a task is run again after its process died; then it is dead-lettered."
+    )
+    snooze_max_age_seconds: float = Field(7 * 24 * 3600.0, gt=0, description="A task snoozed for longer is dead-lettered.")
+    soft_shutdown_seconds: float = Field(
+        20.0, ge=0, description="How long a stopping worker lets running tasks finish before it puts them back."
+    )
+    result_expires_seconds: int = Field(24 * 3600, ge=1, description="How long stored results are kept.")
+    socket_timeout_seconds: float = Field(
+        10.0, gt=0, description="A worker gives up on a silent broker connection after this."
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="json for machines, console for people; auto is console under DEBUG, else json."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
+    host: str = Field("127.0.0.1", description="Address that web and Flower listen on.")
+    web_port: int = Field(8000, ge=1, le=65535, description="Port of the Django site.")
+    flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower.")
+    flower_user: str = Field("flower", description="Login of Flower.")
+    flower_password: SecretStr | None = Field(
+        None, description="Password of Flower; `make up` makes one for development when unset."
+    )
+
+    @field_validator("broker_url", "result_backend", "state_url")
+    @classmethod
+    def _scheme_is_supported(cls, value: str | None, info: Any) -> str | None:
+        if value is None or (info.field_name == "result_backend" and value in ("django-db", "disabled")):
+            return value
+        for url in value.split(";"):
+            scheme = urlsplit(url).scheme
+            if scheme in SUPPORTED_SCHEMES:
+                continue
+            if scheme in PLANNED_SCHEMES:
+                raise ValueError(f"the scheme {scheme}:// is not supported yet in {mask_url(value)!r}; use redis://")
+            raise ValueError(
+                f"the scheme {scheme!r} of {mask_url(value)!r} is unknown.{did_you_mean(scheme, SUPPORTED_SCHEMES)} "
+                f"Use one of {', '.join(f'{known}://' for known in SUPPORTED_SCHEMES)}"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _rules_across_fields(self) -> Settings:
+        if self.argument_warn_bytes > self.argument_limit_bytes:
+            raise ValueError(
+                f"argument_warn_bytes={self.argument_warn_bytes} is above "
+                f"argument_limit_bytes={self.argument_limit_bytes}; the warning must come first"
+            )
+        try:
+            self.queue_table
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def queue_table(self) -> QueueTable:
+        """The queues of this project, most urgent first."""
+        return build_queue_table(self.queues, default=self.default_queue)
+
+    @property
+    def effective_broker_url(self) -> str:
+        """The broker's URL with embedded:// resolved to the address where the embedded server listens."""
+        return self._resolve(self.broker_url)
+
+    @property
+    def effective_result_backend(self) -> str:
+        """Where results go."""
+        return self._resolve(self.result_backend) if self.result_backend else self.effective_broker_url
+
+    @property
+    def effective_state_url(self) -> str:
+        """Where claims, leases and limits go."""
+        return self._resolve(self.state_url) if self.state_url else self.effective_broker_url
+
+    @property
+    def uses_embedded_broker(self) -> bool:
+        return urlsplit(self.broker_url).scheme == "embedded"
+
+    def _resolve(self, url: str) -> str:
+        if urlsplit(url).scheme == "embedded":
+            return f"redis://127.0.0.1:{self.embedded_port}/0"
+        return url
+
+
+def build_settings(given: Mapping[str, Any]) -> Settings:
+    """Return the validated settings.
+
+    Args:
+        given: settings by upper-case key, as in `TASKYARD = {...}`.
+
+    Raises:
+        SettingsError: lists every problem; unknown keys come with a suggestion.
+    """
+    known = [name.upper() for name in Settings.model_fields]
+    problems = [
+        f"TASKYARD[{key!r}] is not a setting.{did_you_mean(key, known)} See `manage.py taskyard config`."
+        for key in given
+        if key not in known
+    ]
+    try:
+        settings = Settings(**{key.lower(): value for key, value in given.items() if key in known})
+    except ValidationError as error:
+        problems += [_describe(item) for item in error.errors()]
+        raise SettingsError(problems) from None
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _describe(item: Any) -> str:
+    reason = item["msg"].removeprefix("Value error, ")
+    if not item["loc"]:
+        return f"{reason}."
+    key = str(item["loc"][0])
+    value = item.get("input")
+    # URLs mask their credentials in the message itself; a secret's value is never repeated.
+    is_secret = "password" in key or "url" in key or "backend" in key
+    shown = "" if is_secret else f" is {value!r}"
+    return f"TASKYARD[{key.upper()!r}]{shown}: {reason}."
+
+
+def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the value for `TASKYARD = ...` from the variables named `TASKYARD_<KEY>`.
+
+    Empty variables count as unset. QUEUES is JSON.
+
+    Raises:
+        SettingsError: a variable with our prefix is not a setting, or its JSON does not parse.
+    """
+    known = {name.upper() for name in Settings.model_fields}
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, text in environ.items():
+        if not name.startswith(ENV_PREFIX) or not text:
+            continue
+        key = name.removeprefix(ENV_PREFIX)
+        if key not in known:
+            names = [f"{ENV_PREFIX}{known_key}" for known_key in sorted(known)]
+            problems.append(f"The environment variable {name} is not a setting.{did_you_mean(name, names)}")
+        elif key == "QUEUES":
+            try:
+                found[key] = json.loads(text)
+            except ValueError as error:
+                problems.append(f"The environment variable {name} is not JSON: {error}.")
+        else:
+            found[key] = text
+    if problems:
+        raise SettingsError(problems)
+    return found
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """Return the settings of the running Django project; read and validated at the first call.
+
+    Raises:
+        SettingsError: `TASKYARD` in the Django settings has problems (all are listed).
+    """
+    from django.conf import settings as django_settings
+
+    return build_settings(getattr(django_settings, "TASKYARD", {}))

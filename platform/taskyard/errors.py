@@ -1,0 +1,122 @@
+"""Every error that Taskyard raises, in one tree. The branches are named for what the caller does next.
+
+    TaskyardError
+    ├── ConfigurationError        fix the settings or the declaration, then start again
+    │   ├── SettingsError         one or more settings are wrong (all of them listed)
+    │   ├── TaskDefinitionError   a task is declared wrongly
+    │   └── UnknownQueueError     a queue is named that does not exist
+    ├── ArgumentError             fix the call: nothing was published
+    │   ├── ArgumentNotJSONError  an argument is not JSON-native
+    │   └── ArgumentTooLargeError the arguments are larger than the limit
+    ├── PublishError              the broker did not take the message (also a kombu OperationalError)
+    │   ├── PublishTimeoutError   ... within the publish budget
+    │   └── BulkPublishError      ... for a part of a bulk call; says which part
+    ├── BrokerUnavailableError    the broker does not answer a question
+    └── LaunchError               a part of the platform did not start
+
+Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from django.core.exceptions import ImproperlyConfigured
+from kombu.exceptions import OperationalError
+
+
+class TaskyardError(Exception):
+    """Root of every error that Taskyard raises."""
+
+
+class ConfigurationError(TaskyardError, ImproperlyConfigured):
+    """Something that is declared before the start is wrong."""
+
+
+class SettingsError(ConfigurationError):
+    """One or more settings are wrong.
+
+    Args:
+        problems: one sentence each, saying which setting, which value, and what to do.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        heading = "1 setting is wrong" if count == 1 else f"{count} settings are wrong"
+        super().__init__("\n".join([f"{heading}:", *(f"  - {problem}" for problem in self.problems)]))
+
+
+class TaskDefinitionError(ConfigurationError):
+    """A task is declared wrongly: an unknown option, no name, limits that contradict each other."""
+
+
+class UnknownQueueError(ConfigurationError):
+    """A queue is named that is not in the queue table."""
+
+    def __init__(self, queue: str, known: Iterable[str], *, where: str) -> None:
+        self.queue = queue
+        names = tuple(known)
+        super().__init__(
+            f"{where} names the queue {queue!r}, which does not exist.{did_you_mean(queue, names)} "
+            f"The queues are: {', '.join(names)}."
+        )
+
+
+class ArgumentError(TaskyardError, ValueError):
+    """The arguments of a call are wrong. Nothing was published."""
+
+
+class ArgumentNotJSONError(ArgumentError, TypeError):
+    """An argument is not JSON-native, so a worker would see something else than the caller sent."""
+
+
+class ArgumentTooLargeError(ArgumentError):
+    """The arguments are larger than the limit. Pass an id and let the task read the data."""
+
+
+class PublishError(TaskyardError, OperationalError):
+    """The broker did not take the message. The task will not run.
+
+    It is a kombu `OperationalError` too, so that code written for Celery catches it.
+    """
+
+
+class PublishTimeoutError(PublishError):
+    """The broker did not take the message within the publish budget.
+
+    The message may have arrived if the broker took it and its answer was lost.
+    """
+
+
+class BulkPublishError(PublishError):
+    """A bulk call stopped midway.
+
+    Attributes:
+        sent: ids of the tasks that the broker has taken.
+        unsent: ids of the tasks that the broker has certainly not taken.
+        uncertain: ids of the tasks in the batch that was under way when the broker failed: they may
+            have arrived. Sending them again is right for an idempotent task.
+    """
+
+    def __init__(self, reason: str, *, sent: Sequence[str], unsent: Sequence[str], uncertain: Sequence[str]) -> None:
+        self.sent, self.unsent, self.uncertain = tuple(sent), tuple(unsent), tuple(uncertain)
+        super().__init__(
+            f"Bulk publish stopped: {reason}. {len(sent)} sent, {len(unsent)} not sent, "
+            f"{len(uncertain)} uncertain; see .sent, .unsent and .uncertain for the task ids."
+        )
+
+
+class BrokerUnavailableError(TaskyardError):
+    """The broker does not answer a question about its state."""
+
+
+class LaunchError(TaskyardError):
+    """A part of the platform did not start, or something it needs is taken."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known word, or an empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,115 @@
+"""The default base of every task.
+
+The life of one run is the list in `taskyard.tasks.run.RUN`, in order. What happens when a task is called is in
+`taskyard.tasks.publish`; both are short enough to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import celery
+from celery.exceptions import Reject
+
+from taskyard.retry import RetryPolicy
+from taskyard.tasks import definition, redaction
+from taskyard.tasks.bulk import BulkResult, enqueue_many
+from taskyard.tasks.publish import published_now
+from taskyard.tasks.run import run_task
+
+
+class Task(celery.Task):
+    """A Celery task with the limits, retries and guards of its queue.
+
+    Options (all may be given to `@shared_task`):
+        name: required; stable, `<area>.<verb_object>`, not derived from the module.
+        queue: one of the queue table; decided by the router when unset.
+        priority: 0 to 9, 9 the most urgent; see `taskyard.Priority`.
+        retry: a policy of `taskyard.retry`; that of the queue when unset.
+        on_exhausted: "dead_letter" or "drop" when the retries have ended; that of the queue when unset.
+        redact: names of arguments that no log, event or page may show; ("*",) for all.
+        soft_time_limit, time_limit: seconds; those of the queue when unset.
+        on_commit: publish after the surrounding database transaction commits; True by default.
+        idempotent: "natural" where running twice does no harm, with `idempotent_reason` saying why.
+
+    Delivery: at least once. A task whose worker dies runs again; make its effect idempotent.
+    """
+
+    abstract = True
+    # The worker-side request that knows the queue's limits and writes dead letters before the ack.
+    Request = "taskyard.worker.request:Request"
+
+    queue: str | None = None
+    priority: int | None = None
+    retry_policy: RetryPolicy | None = None
+    on_exhausted: str | None = None
+    redact: Sequence[str] = ()
+    on_commit: bool = True
+    idempotent: str | None = None
+    idempotent_reason: str = ""
+    _decorated = False
+    is_bound = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        given = vars(cls).get("retry")
+        if isinstance(given, RetryPolicy):
+            # `retry=` is the natural name of the option, and the name of Celery's method
+            cls.retry_policy = given
+            del cls.retry  # type: ignore[misc]
+        if vars(cls).get("_decorated"):
+            definition.check_options(cls, Task)
+
+    @classmethod
+    def on_bound(cls, app: Any) -> None:
+        """Celery's hook: the task has met its app, so its queue, limits and policy are known now."""
+        cls.is_bound = not isinstance(vars(cls).get("run"), staticmethod)
+        prepare = getattr(app, "prepare_task", None)
+        if prepare is not None:
+            prepare(cls)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.request.called_directly:
+            return super().__call__(*args, **kwargs)
+        return run_task(self, args, kwargs)
+
+    def retry(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task again; see Celery's `Task.retry`.
+
+        Differs from Celery in two points: the retry is published at once, also inside a transaction (which the
+        `Retry` exception is about to roll back), and if the broker does not take it the message is put back
+        instead of being rejected for good.
+        """
+        try:
+            with published_now():
+                return super().retry(*args, **kwargs)
+        except Reject as reject:
+            raise Reject(reject.reason, requeue=True) from reject
+
+    def enqueue_many(self, calls: Iterable[Any], *, chunk_size: int = 500, **options: Any) -> BulkResult:
+        """Publish many calls of this task, pipelined: thousands a second instead of hundreds.
+
+        Args:
+            calls: for each call, a tuple of positional arguments, a dict of keyword arguments, or a pair
+                `(args, kwargs)` of both.
+            chunk_size: messages a round trip.
+            options: execution options for all of them, as for `apply_async`.
+
+        Returns:
+            the task ids in the order of the calls.
+
+        Raises:
+            ArgumentError: a call is wrong; nothing of its chunk or the later ones was sent.
+            BulkPublishError: the broker failed midway; says which ids are sent, unsent and uncertain.
+        """
+        return enqueue_many(self, calls, chunk_size=chunk_size, options=options)
+
+    def redacted(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments as they may be shown."""
+        names = redaction.positional_names(_function(self.run), bound=self.is_bound) if self.redact else ()
+        return redaction.redact_arguments(args, kwargs, names=names, marked=self.redact)
+
+
+def _function(run: Callable[..., Any]) -> Callable[..., Any]:
+    return getattr(run, "__func__", run)

@@ -1,0 +1,94 @@
+"""Final failures on their way to the dead letter store.
+
+The store is a Django app and registers itself here as the sink, so that the base task depends on no app. Without
+a sink, a failure goes to the log with everything that is needed to run the task again.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback as traceback_module
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kombu.utils.json import dumps
+
+from taskyard.tasks.run_context import correlation_id_of
+
+logger = logging.getLogger("taskyard.dead_letter")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A task that will not run again by itself.
+
+    `args` and `kwargs` are shown as they may be shown: marked arguments are masked.
+    """
+
+    task_name: str
+    task_id: str
+    reason: str
+    queue: str = ""
+    priority: int | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    correlation_id: str = ""
+    retries: int = 0
+    error: str = ""
+    traceback: str = ""
+    raw: str = ""
+
+
+Sink = Callable[[Failure], None]
+_sinks: list[Sink] = []
+
+
+def set_sink(sink: Sink | None) -> None:
+    """Set (or, with None, remove) the dead letter store."""
+    _sinks[:] = [] if sink is None else [sink]
+
+
+def record(failure: Failure) -> None:
+    """Store a final failure. Returns once it is stored; raises whatever the store raises."""
+    logger.error(
+        "dead letter: %s[%s] on %s: %s %s",
+        failure.task_name,
+        failure.task_id,
+        failure.queue,
+        failure.reason,
+        failure.error,
+    )
+    if not _sinks:
+        logger.error(
+            "no dead letter store is installed (add taskyard.deadletters): args=%s kwargs=%s headers=%s raw=%s",
+            dumps(list(failure.args)),
+            dumps(dict(failure.kwargs)),
+            dumps(dict(failure.headers)),
+            failure.raw,
+        )
+    for sink in _sinks:
+        sink(failure)
+
+
+def from_run(
+    task: Any, request: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, error: BaseException, reason: str
+) -> Failure:
+    """Return the failure of a run, with marked arguments masked."""
+    shown_args, shown_kwargs = task.redacted(args, dict(kwargs))
+    delivery = request.delivery_info or {}
+    return Failure(
+        task_name=task.name,
+        task_id=str(request.id),
+        reason=reason,
+        queue=delivery.get("routing_key") or "",
+        priority=delivery.get("priority"),
+        args=shown_args,
+        kwargs=shown_kwargs,
+        headers=dict(request.headers or {}),
+        correlation_id=correlation_id_of(request),
+        retries=request.retries or 0,
+        error=f"{type(error).__name__}: {error}",
+        traceback="".join(traceback_module.format_exception(error)),
+    )

@@ -1,0 +1,68 @@
+"""The layer that writes one log line at the start and one at the end of each run, with the same fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from celery.exceptions import Ignore, Reject, Retry
+
+from taskyard.clock import SYSTEM_CLOCK
+from taskyard.tasks.publish import PUBLISHED_AT
+from taskyard.tasks.run_context import correlation_id_of, header_of
+
+if TYPE_CHECKING:
+    from taskyard.tasks.run import Run
+
+log = structlog.stdlib.get_logger("taskyard.task")
+
+
+def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
+    request, clock = run.request, SYSTEM_CLOCK
+    fields = run_fields(run.task, request)
+    with structlog.contextvars.bound_contextvars(**fields):
+        log.info("task started", wait_seconds=_wait_seconds(request, clock.now().timestamp()))
+        started = clock.monotonic()
+
+        def duration() -> float:
+            return round(clock.monotonic() - started, 4)
+
+        try:
+            result = call_next()
+        except Retry as outcome:
+            snoozed = getattr(outcome, "snoozed", False)
+            log.info(
+                "task snoozed" if snoozed else "task retried",
+                duration_seconds=duration(),
+                reason=str(outcome.exc or outcome.message or ""),
+                next_run_in_seconds=outcome.when if isinstance(outcome.when, (int, float)) else None,
+            )
+            raise
+        except Ignore as outcome:
+            log.info("task cancelled", duration_seconds=duration(), reason=str(outcome))
+            raise
+        except Reject as outcome:
+            log.warning("task put back", duration_seconds=duration(), reason=str(outcome.reason))
+            raise
+        except Exception as error:
+            log.error("task failed", duration_seconds=duration(), error=type(error).__name__, exc_info=True)
+            raise
+        log.info("task succeeded", duration_seconds=duration())
+        return result
+
+
+def run_fields(task: Any, request: Any) -> dict[str, Any]:
+    """Return the fields that every log line about a run has."""
+    return {
+        "task": task.name,
+        "task_id": request.id,
+        "queue": (request.delivery_info or {}).get("routing_key"),
+        "attempt": (request.retries or 0) + 1,
+        "correlation_id": correlation_id_of(request),
+    }
+
+
+def _wait_seconds(request: Any, now: float) -> float | None:
+    published_at = header_of(request, PUBLISHED_AT)
+    return None if published_at is None else round(max(0.0, now - float(published_at)), 4)

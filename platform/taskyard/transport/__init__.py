@@ -1,0 +1,1 @@
+"""Taskyard's Kombu transports."""

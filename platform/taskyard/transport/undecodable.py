@@ -1,0 +1,47 @@
+"""What happens to a message that cannot be decoded: it is set aside where people see it, and the worker goes on.
+
+It first goes to the list `<queue>.undecodable` on the broker, in the same form in which it came. If a sink is
+set (the dead letter store), it is told, and once the sink has stored the message it leaves the list.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".undecodable"
+# Called with queue, raw bytes and reason; returns once the message is stored, or raises.
+UndecodableSink = Callable[[str, bytes, str], None]
+_sinks: list[UndecodableSink] = []
+
+
+class UndecodableMessageError(ValueError):
+    """The bytes on a queue are not a message. Never leaves the transport."""
+
+
+def set_undecodable_sink(sink: UndecodableSink | None) -> None:
+    """Set (or, with None, remove) what stores undecodable messages."""
+    _sinks[:] = [] if sink is None else [sink]
+
+
+def park(client: Any, *, queue: str, raw: bytes, error: Exception) -> None:
+    """Set the message aside; it is on the broker's list before anything else can fail."""
+    key = f"{queue}{SUFFIX}"
+    client.lpush(key, raw)
+    logger.error(
+        "Message on queue %s cannot be decoded (%s); %d bytes kept in the list %s and in the dead letters.",
+        queue,
+        error,
+        len(raw),
+        key,
+    )
+    for sink in _sinks:
+        try:
+            sink(queue, raw, str(error))
+        except Exception:
+            logger.exception("The dead letter store did not take it: it stays in the list %s.", key)
+        else:
+            client.lrem(key, 1, raw)
