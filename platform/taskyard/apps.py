@@ -1,0 +1,17 @@
+"""The kit's Django app."""
+
+from django.apps import AppConfig
+
+
+class TaskyardConfig(AppConfig):
+    """Validates the settings when Django starts and sets up logging."""
+
+    name = "taskyard"
+    label = "taskyard"
+    verbose_name = "Taskyard"
+
+    def ready(self) -> None:
+        from taskyard.conf import get_settings
+        from taskyard.observe.logging import configure_logging
+
+        configure_logging(get_settings())

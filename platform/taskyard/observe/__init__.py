@@ -1,0 +1,1 @@
+"""What the platform tells about itself."""

@@ -1,0 +1,79 @@
+"""The consumer that keeps what it cannot understand.
+
+Stock Celery acknowledges a message whose task it does not know, whose body it cannot decode or whose content type
+it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message stays
+unacknowledged and the store is asked again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery.worker.consumer import Consumer as CeleryConsumer
+
+from taskyard.correlation import HEADER
+from taskyard.tasks import failures
+
+log = structlog.stdlib.get_logger("taskyard.worker")
+
+STORE_RETRY_SECONDS = 10.0
+
+
+class Consumer(CeleryConsumer):
+    """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:
+        self._keep(message, "invalid", "The message names no task")
+
+    def on_unknown_task(self, body: Any, message: Any, exc: BaseException) -> None:
+        name = (message.headers or {}).get("task", "")
+        self._keep(message, "unknown_task", f"No worker knows the task {name!r}")
+
+    def on_invalid_task(self, body: Any, message: Any, exc: BaseException) -> None:
+        self._keep(message, "invalid", f"{type(exc).__name__}: {exc}")
+
+    def on_decode_error(self, message: Any, exc: BaseException) -> None:
+        self._keep(message, "undecodable", f"{type(exc).__name__}: {exc}")
+
+    def _keep(self, message: Any, reason: str, error: str) -> None:
+        failure = failure_of_message(message, reason=reason, error=error)
+        log.error(
+            "message set aside as a dead letter",
+            reason=reason,
+            error=error,
+            task=failure.task_name,
+            task_id=failure.task_id,
+            queue=failure.queue,
+        )
+        self._store(failure, lambda: message.reject_log_error(log, self.connection_errors))
+
+    def _store(self, failure: failures.Failure, acknowledge: Callable[[], None]) -> None:
+        try:
+            failures.record(failure)
+        except Exception:
+            log.exception("dead letter not stored, the message stays unacknowledged", task_id=failure.task_id)
+            self.timer.call_after(STORE_RETRY_SECONDS, self._store, (failure, acknowledge))
+        else:
+            acknowledge()
+
+
+def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Failure:
+    """Return the failure of a message that did not become a run. Its arguments stay in `raw`, never decoded."""
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    properties = message.properties or {}
+    body = message.body
+    raw = body.decode("utf-8", "backslashreplace") if isinstance(body, (bytes, memoryview)) else str(body)
+    return failures.Failure(
+        task_name=str(headers.get("task") or ""),
+        task_id=str(headers.get("id") or properties.get("correlation_id") or ""),
+        reason=reason,
+        queue=str((message.delivery_info or {}).get("routing_key") or ""),
+        priority=properties.get("priority"),
+        headers=headers,
+        correlation_id=str(headers.get(HEADER) or ""),
+        retries=int(headers.get("retries") or 0),
+        error=error,
+        raw=f"content-type: {message.content_type}\n\n{raw}",
+    )

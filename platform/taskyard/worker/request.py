@@ -1,0 +1,115 @@
+"""The worker-side request: the queue's time limits, the bound on lost processes, dead letters before the ack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from billiard.einfo import ExceptionWithTraceback
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.worker import state
+from celery.worker.request import Request as CeleryRequest
+
+from taskyard.tasks import failures
+from taskyard.tasks.run_log import run_fields
+
+log = structlog.stdlib.get_logger("taskyard.worker")
+
+# Message header: how often the process of this task has died. Kept over retries and redelivery by a retry.
+LOSSES_HEADER = "worker_losses"
+
+
+class Request(CeleryRequest):
+    """One received message on its way through the pool."""
+
+    def __init__(self, message: Any, **kwargs: Any) -> None:
+        super().__init__(message, **kwargs)
+        self.time_limits = self._limits()
+        self._request_dict["timelimit"] = list(self.time_limits)
+
+    def _limits(self) -> tuple[float | None, float | None]:
+        """Return (hard, soft): those of the message, else of the task, else of the queue it came from."""
+        hard, soft = self.time_limits or (None, None)
+        table = self._app.settings.queue_table
+        spec = table.get(self.delivery_info.get("routing_key") or "") or table[table.default]
+        task = self._task
+        stated_hard = _first(hard, vars(type(task)).get("time_limit"))
+        stated_soft = _first(soft, vars(type(task)).get("soft_time_limit"))
+        hard = _first(stated_hard, spec.time_limit_seconds)
+        soft = _first(stated_soft, spec.soft_time_limit_seconds)
+        if stated_soft is None and soft is not None and hard is not None and soft >= hard:
+            # only the hard limit was stated, below the queue's soft one
+            soft = hard * 0.9
+        return hard, soft
+
+    def info(self, safe: bool = False) -> dict[str, Any]:
+        """Return what `inspect` shows; marked arguments are masked."""
+        shown = super().info(safe=safe)
+        if getattr(self._task, "redact", None):
+            shown["args"], shown["kwargs"] = self._argsrepr, self._kwargsrepr
+        return shown
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """The hard limit killed the task: record it before Celery acknowledges."""
+        if not soft and not state.should_terminate:
+            error = TimeLimitExceeded(timeout)
+            self._log_end("task killed at its hard time limit", limit_seconds=timeout)
+            if not self._record(error, "time_limit"):
+                return
+        super().on_timeout(soft, timeout)
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
+        error = _unwrap(exc_info.exception)
+        if isinstance(error, MemoryError):
+            # Stock Celery raises it again in the parent, which ends the worker.
+            error = WorkerLostError(f"The task ran out of memory: {error}")
+            exc_info.exception = error
+        if self._is_lost_process(error):
+            losses = self._count_loss()
+            if losses > self._app.settings.max_worker_losses:
+                self._log_end("task process lost too often", losses=losses, error=str(error))
+                if not self._record(error, "poison"):
+                    return
+            else:
+                self._log_end("task process lost, runs again", losses=losses, error=str(error))
+        super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+
+    def _is_lost_process(self, error: BaseException) -> bool:
+        if self._already_cancelled or self._already_revoked:
+            return False
+        return isinstance(error, (WorkerLostError, SystemExit, KeyboardInterrupt))
+
+    def _count_loss(self) -> int:
+        headers = dict(self._context.headers or {})
+        headers[LOSSES_HEADER] = int(headers.get(LOSSES_HEADER, 0)) + 1
+        self._context.headers = headers
+        return int(headers[LOSSES_HEADER])
+
+    def _retry_worker_lost(self, exc: BaseException, exc_info: Any) -> bool:
+        """Celery's hook; the bound is the number of losses, not the task's retries."""
+        if int((self._context.headers or {}).get(LOSSES_HEADER, 0)) > self._app.settings.max_worker_losses:
+            return False
+        return super()._retry_worker_lost(exc, exc_info)
+
+    def _record(self, error: BaseException, reason: str) -> bool:
+        """Write the dead letter; if that fails, put the message back and return False."""
+        try:
+            failures.record(
+                failures.from_run(self._task, self._context, self._args, self._kwargs, error=error, reason=reason)
+            )
+        except Exception:
+            log.exception("dead letter not stored, the message is put back", task_id=self.id, reason=reason)
+            self.reject(requeue=True)
+            return False
+        return True
+
+    def _log_end(self, event: str, **fields: Any) -> None:
+        log.error(event, **run_fields(self._task, self._context), **fields)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _unwrap(error: BaseException) -> BaseException:
+    return error.exc if isinstance(error, ExceptionWithTraceback) else error
