@@ -27,6 +27,11 @@ INSTALLED_APPS = [
     "taskyard",
     "taskyard.deadletters",
     # The reference tasks, one app per pattern.
+    "tasks.mail",
+    "tasks.orders",
+    "tasks.timeline",
+    "tasks.reports",
+    "tasks.media",
 ]
 
 MIDDLEWARE = [

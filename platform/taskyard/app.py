@@ -16,6 +16,7 @@ from taskyard.celery_options import build_options
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.conf import Settings, get_settings
 from taskyard.errors import ConfigurationError
+from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.tasks import arguments, definition, publish, redaction
 
@@ -109,6 +110,9 @@ class TaskyardCelery(celery.Celery):
         queue = options.get("queue")
         if isinstance(queue, str):
             self.settings.queue_table.require(queue, where=f"The call of task {name!r}")
+        if options.get("priority") is None:
+            # Kombu would send 0, which is the lowest
+            options["priority"] = int(Priority.NORMAL if getattr(task, "priority", None) is None else task.priority)
         options["headers"] = publish.stamp_headers(options.get("headers"), task_id=task_id, clock=self.taskyard.clock)
         self._redact(task, args, kwargs, options)
         if publish.must_wait_for_commit(on_commit):

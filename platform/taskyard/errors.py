@@ -12,6 +12,7 @@
     │   ├── PublishTimeoutError   ... within the publish budget
     │   └── BulkPublishError      ... for a part of a bulk call; says which part
     ├── BrokerUnavailableError    the broker does not answer a question
+    ├── OutOfMemoryError          a task raised MemoryError for the last time
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -110,6 +111,10 @@ class BulkPublishError(PublishError):
 
 class BrokerUnavailableError(TaskyardError):
     """The broker does not answer a question about its state."""
+
+
+class OutOfMemoryError(TaskyardError):
+    """A task raised MemoryError, and its retries have ended."""
 
 
 class LaunchError(TaskyardError):

@@ -1,15 +1,20 @@
-"""The file by which a worker tells the launcher that it is ready."""
+"""How a started part tells the launcher that it does its work: it touches the file that it was given."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-READY_FILE_VARIABLE = "TASKYARD_READY_FILE"
+# Not named TASKYARD_*: those are settings, and unknown ones are refused.
+READY_FILE_VARIABLE = "LAUNCH_READY_FILE"
 
 
-def touch_ready_file() -> None:
-    """Make the file that the launcher waits for, if it asked for one."""
+def touch_ready_file(**_signal: Any) -> None:
+    """Touch the launcher's file; nothing happens in a process that was started by other means.
+
+    Takes and ignores keywords, so that it can receive a Celery signal.
+    """
     path = os.environ.get(READY_FILE_VARIABLE)
     if path:
         Path(path).touch()

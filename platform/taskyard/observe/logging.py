@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import os
 import sys
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 from taskyard.conf import Settings
 
-# Celery logs each outcome again in its own words, with argument values; our lines say it once (tasks/run_log.py).
-_REPEATED = ("celery.app.trace", "celery.worker.strategy")
+# Celery logs each outcome again in its own words, with argument values; our lines say it once (tasks/run_log.py,
+# worker/request.py, worker/signals.py).
+_REPEATED = ("celery.app.trace", "celery.worker.strategy", "celery.worker.consumer.connection", "celery.apps.worker")
+_REPEATED_EVENTS = ("Task handler raised error", "Hard time limit", "Task %s[%s] retry")
 
 
 def configure_logging(settings: Settings) -> None:
@@ -21,12 +25,16 @@ def configure_logging(settings: Settings) -> None:
     Celery and Flower call their own set-up later; both are told to leave this one alone (see `celery_options` and
     the `setup_logging` receiver in `taskyard.worker.signals`).
     """
+    as_json = wants_json(settings)
     shared = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(allow=()),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        # for machines the whole moment in UTC, for people the time of day
+        structlog.processors.TimeStamper(fmt="iso", utc=True)
+        if as_json
+        else structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
     ]
     structlog.configure(
         processors=[
@@ -47,7 +55,7 @@ def configure_logging(settings: Settings) -> None:
                     "()": structlog.stdlib.ProcessorFormatter,
                     "processors": [
                         structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                        *_renderers(wants_json(settings)),
+                        *_renderers(as_json),
                     ],
                     "foreign_pre_chain": shared,
                 }
@@ -63,7 +71,11 @@ def configure_logging(settings: Settings) -> None:
             },
             "root": {"handlers": ["stderr"], "level": settings.log_level},
             # At INFO they talk about every request or connection.
-            "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpcore", "amqp", "kombu", "PIL")},
+            "loggers": {
+                **{name: {"level": "WARNING"} for name in ("httpx", "httpcore", "amqp", "kombu", "PIL")},
+                # billiard's, which propagates nothing
+                "multiprocessing": {"handlers": ["stderr"], "level": "WARNING"},
+            },
         }
     )
 
@@ -84,20 +96,33 @@ def _renderers(as_json: bool) -> list[Any]:
             structlog.processors.EventRenamer("message"),
             structlog.processors.JSONRenderer(default=str),
         ]
-    # Without the values of local variables: they hold task arguments.
     return [
+        _shorten,
         structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(),
+            colors=sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR")),
+            # without the values of local variables: they hold task arguments
             exception_formatter=structlog.dev.plain_traceback,
             pad_event_to=0,
-        )
+            sort_keys=False,
+        ),
     ]
+
+
+def _shorten(_: Any, __: str, event: EventDict) -> EventDict:
+    """Leave out what a person at a terminal does not need: names of our own loggers, an id shown twice."""
+    if str(event.get("logger", "")).startswith("taskyard"):
+        del event["logger"]
+    if event.get("correlation_id") == event.get("task_id"):
+        event.pop("correlation_id", None)
+    return event
 
 
 class RepeatedOutcomeFilter(logging.Filter):
     """Drops what Celery logs about an outcome that our own line has reported, except its internal errors."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "celery.worker.request":
+            return not str(record.msg).startswith(_REPEATED_EVENTS)
         if record.name not in _REPEATED:
             return True
         data = getattr(record, "data", None)

@@ -15,6 +15,7 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from taskyard.tasks.run_context import correlation_id_of
+from taskyard.tasks.traceback import task_traceback
 
 logger = logging.getLogger("taskyard.dead_letter")
 
@@ -90,5 +91,5 @@ def from_run(
         correlation_id=correlation_id_of(request),
         retries=request.retries or 0,
         error=f"{type(error).__name__}: {error}",
-        traceback="".join(traceback_module.format_exception(error)),
+        traceback="".join(traceback_module.format_exception(type(error), error, task_traceback(error))),
     )

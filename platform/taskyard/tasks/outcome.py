@@ -13,10 +13,12 @@ import structlog
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
+from taskyard.errors import OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT
 from taskyard.tasks.run_context import header_of
+from taskyard.tasks.traceback import task_traceback
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -67,6 +69,9 @@ def _fail(run: Run, error: Exception, reason: str) -> None:
     except Exception as store_error:
         log.exception("dead letter not stored, the message is put back", reason=reason)
         raise Reject(store_error, requeue=True) from error
+    if isinstance(error, MemoryError):
+        # Celery lets it through to the parent as a lost process, which would run the task again.
+        raise OutOfMemoryError(str(error)) from error.with_traceback(task_traceback(error))
     raise error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from taskyard.correlation import HEADER, correlated
+from taskyard.correlation import correlated
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -18,10 +18,10 @@ def correlate(run: Run, call_next: Callable[[], Any]) -> Any:
 
 def correlation_id_of(request: Any) -> str:
     """Return the correlation id of a request; a stock producer's message starts a new one with its task id."""
-    return header_of(request, HEADER) or str(request.id)
+    # the worker-side request has put the header here
+    return str(request.correlation_id or request.id)
 
 
 def header_of(request: Any, name: str, default: Any = None) -> Any:
     """Return a custom message header of a request."""
-    # `correlation_id` is also a message property (Celery's task id), so only the headers are asked.
     return (request.headers or {}).get(name, default)

@@ -11,6 +11,7 @@ from celery.exceptions import Ignore, Reject, Retry
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.tasks.publish import PUBLISHED_AT
 from taskyard.tasks.run_context import correlation_id_of, header_of
+from taskyard.tasks.traceback import task_traceback
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -46,7 +47,12 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
             log.warning("task put back", duration_seconds=duration(), reason=str(outcome.reason))
             raise
         except Exception as error:
-            log.error("task failed", duration_seconds=duration(), error=type(error).__name__, exc_info=True)
+            log.error(
+                "task failed",
+                duration_seconds=duration(),
+                error=type(error).__name__,
+                exc_info=(type(error), error, task_traceback(error)),
+            )
             raise
         log.info("task succeeded", duration_seconds=duration())
         return result

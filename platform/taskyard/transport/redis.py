@@ -18,6 +18,9 @@ from taskyard.transport.deadline import DeadlineConnection, DeadlineSSLConnectio
 from taskyard.transport.keys import STEPS_BY_URGENCY, key_for_step, step_for_priority
 from taskyard.transport.undecodable import UndecodableMessageError, park
 
+# Set on every message that Taskyard publishes (taskyard.tasks.publish).
+PUBLISHED_AT = "published_at"
+
 logger = logging.getLogger(__name__)
 
 
@@ -32,9 +35,11 @@ class Channel(kombu_redis.Channel):
     def _get_message_priority(self, message: dict[str, Any], reverse: bool = False) -> int:
         try:
             priority = int(message["properties"]["priority"])
+            # A stock producer that states no priority sends 0, its most urgent and our least.
+            is_ours = PUBLISHED_AT in message["headers"]
         except (TypeError, ValueError, KeyError):
             return step_for_priority(None)
-        return step_for_priority(priority)
+        return step_for_priority(priority if is_ours or priority else None)
 
     def _q_for_pri(self, queue: str, pri: int) -> str:
         return key_for_step(queue, pri)

@@ -10,6 +10,8 @@ from billiard.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 from celery.worker.request import Request as CeleryRequest
 
+from taskyard.correlation import HEADER as CORRELATION_HEADER
+from taskyard.correlation import correlated
 from taskyard.tasks import failures
 from taskyard.tasks.run_log import run_fields
 
@@ -22,10 +24,14 @@ LOSSES_HEADER = "worker_losses"
 class Request(CeleryRequest):
     """One received message on its way through the pool."""
 
+    _has_dead_letter = False
+
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         self.time_limits = self._limits()
         self._request_dict["timelimit"] = list(self.time_limits)
+        # Celery puts the message property of this name here, which is the task id; the header is ours.
+        self._request_dict["correlation_id"] = (message.headers or {}).get(CORRELATION_HEADER) or self.id
 
     def _limits(self) -> tuple[float | None, float | None]:
         """Return (hard, soft): those of the message, else of the task, else of the queue it came from."""
@@ -50,12 +56,9 @@ class Request(CeleryRequest):
         return shown
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
-        """The hard limit killed the task: record it before Celery acknowledges."""
-        if not soft and not state.should_terminate:
-            error = TimeLimitExceeded(timeout)
-            self._log_end("task killed at its hard time limit", limit_seconds=timeout)
-            if not self._record(error, "time_limit"):
-                return
+        """A limit has passed. The pool reports a hard one as a failure too, first or second."""
+        if not soft and not self._keep_timeout(TimeLimitExceeded(timeout)):
+            return
         super().on_timeout(soft, timeout)
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
@@ -64,15 +67,27 @@ class Request(CeleryRequest):
             # Stock Celery raises it again in the parent, which ends the worker.
             error = WorkerLostError(f"The task ran out of memory: {error}")
             exc_info.exception = error
-        if self._is_lost_process(error):
-            losses = self._count_loss()
-            if losses > self._app.settings.max_worker_losses:
-                self._log_end("task process lost too often", losses=losses, error=str(error))
-                if not self._record(error, "poison"):
-                    return
-            else:
-                self._log_end("task process lost, runs again", losses=losses, error=str(error))
+        if isinstance(error, TimeLimitExceeded) and not self._keep_timeout(error):
+            return
+        if self._is_lost_process(error) and not self._keep_loss(error):
+            return
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+
+    def _keep_timeout(self, error: TimeLimitExceeded) -> bool:
+        """Make the killed run a dead letter, once. Return False if the message was put back instead."""
+        if state.should_terminate or self._has_dead_letter:
+            return True
+        self._log_end("task killed at its hard time limit", limit_seconds=error.args[0])
+        return self._record(error, "time_limit")
+
+    def _keep_loss(self, error: BaseException) -> bool:
+        """Count the lost process; past the bound, make the task a dead letter. Return as `_keep_timeout`."""
+        losses = self._count_loss()
+        if losses <= self._app.settings.max_worker_losses:
+            self._log_end("task process lost, the task runs again", losses=losses, error=f"{type(error).__name__}: {error}")
+            return True
+        self._log_end("task process lost too often", losses=losses, error=f"{type(error).__name__}: {error}")
+        return self._record(error, "poison")
 
     def _is_lost_process(self, error: BaseException) -> bool:
         if self._already_cancelled or self._already_revoked:
@@ -86,10 +101,18 @@ class Request(CeleryRequest):
         return int(headers[LOSSES_HEADER])
 
     def _retry_worker_lost(self, exc: BaseException, exc_info: Any) -> bool:
-        """Celery's hook; the bound is the number of losses, not the task's retries."""
-        if int((self._context.headers or {}).get(LOSSES_HEADER, 0)) > self._app.settings.max_worker_losses:
+        """Celery's hook: publish the task again. The bound is the number of losses, not the task's retries."""
+        losses = int(self._context.headers[LOSSES_HEADER])
+        if losses > self._app.settings.max_worker_losses:
             return False
-        return super()._retry_worker_lost(exc, exc_info)
+        task = self._task
+        # what Celery uses as the countdown; the first run after a loss comes soon, later ones wait
+        task.default_retry_delay, usual = task.retry_policy.delay_seconds(losses) / 2, task.default_retry_delay
+        try:
+            with correlated(self.correlation_id):
+                return super()._retry_worker_lost(exc, exc_info)
+        finally:
+            task.default_retry_delay = usual
 
     def _record(self, error: BaseException, reason: str) -> bool:
         """Write the dead letter; if that fails, put the message back and return False."""
@@ -101,6 +124,7 @@ class Request(CeleryRequest):
             log.exception("dead letter not stored, the message is put back", task_id=self.id, reason=reason)
             self.reject(requeue=True)
             return False
+        self._has_dead_letter = True
         return True
 
     def _log_end(self, event: str, **fields: Any) -> None:

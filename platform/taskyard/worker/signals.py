@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import structlog
 from celery import signals
 from django.db import close_old_connections
 
 from taskyard.launch.ready_file import touch_ready_file
+from taskyard.masking import mask_url
+from taskyard.worker.shutdown import install_graceful_shutdown
+
+log = structlog.stdlib.get_logger("taskyard.worker")
 
 
 def connect_worker_signals() -> None:
@@ -40,5 +45,16 @@ def _drop_stale_connections(**_: Any) -> None:
     close_old_connections()
 
 
-def _announce_ready(**_: Any) -> None:
+def _announce_ready(sender: Any, **_: Any) -> None:
+    worker = sender.controller
+    log.info(
+        "worker ready",
+        worker=worker.hostname,
+        queues=",".join(worker.app.amqp.queues.consume_from),
+        pool=worker.pool_cls.__module__.rpartition(".")[2],
+        processes=worker.concurrency,
+        prefetch=worker.prefetch_multiplier,
+        broker=mask_url(worker.app.settings.effective_broker_url),
+    )
+    install_graceful_shutdown(worker, patience_seconds=worker.app.settings.soft_shutdown_seconds)
     touch_ready_file()

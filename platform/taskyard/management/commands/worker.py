@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from argparse import ArgumentParser
 from typing import Any
@@ -33,7 +32,6 @@ class Command(BaseCommand):
         table = settings.queue_table
         name = options["queue"]
         queues = [table.require(name, where="--queue")] if name else list(table.values())
-        prepare_process()
         run_worker(worker_arguments(settings, queues, options))
 
 
@@ -52,6 +50,8 @@ def worker_arguments(settings: Settings, queues: list[QueueSpec], options: dict[
     prefetch = options.get("prefetch") or (spec.prefetch if is_dedicated else 1)
     name = options.get("name") or f"{first.name if is_dedicated else 'all'}@{socket.gethostname()}"
     return [
+        # no banner: `worker ready` says what matters
+        "--quiet",
         "worker",
         f"--queues={','.join(queue.name for queue in queues)}",
         f"--concurrency={processes}",
@@ -64,13 +64,6 @@ def worker_arguments(settings: Settings, queues: list[QueueSpec], options: dict[
         "--without-gossip",
         "--without-mingle",
     ]
-
-
-def prepare_process() -> None:
-    """Set what Celery and billiard read from the environment when they are imported."""
-    # SIGTERM starts the soft shutdown: running tasks get their time, then go back to the queue. Without it a
-    # worker waits for its longest task, and is killed by whoever lost patience (c#4795).
-    os.environ.setdefault("REMAP_SIGTERM", "SIGQUIT")
 
 
 def run_worker(arguments: list[str]) -> None:

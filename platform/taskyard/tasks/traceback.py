@@ -1,0 +1,16 @@
+"""Tracebacks as the author of a task wants them: from the task's own code on, without the layers around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+_OWN_CODE = str(Path(__file__).parent)
+
+
+def task_traceback(error: BaseException) -> TracebackType | None:
+    """Return the part of the traceback that begins in the task; all of it where the error is our own."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
+        traceback = traceback.tb_next
+    return traceback or error.__traceback__
