@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
+from redis.sentinel import Sentinel
 
 from taskyard.brokers.interface import Finding
 from taskyard.conf import Settings
@@ -14,6 +16,7 @@ from taskyard.transport.keys import STEPS_BY_URGENCY, keys_by_urgency
 
 MIN_VERSION = (6, 2)
 MEMORY_WARNING = 0.8
+SENTINEL_PORT = 26379
 # How much longer than the longest hard limit a message may stay unacknowledged before it is handed out again.
 VISIBILITY_MARGIN_SECONDS = 600
 
@@ -37,7 +40,9 @@ class RedisBroker:
             "broker_url": settings.effective_broker_url,
             "broker_transport": f"taskyard.transport.redis:{transport}",
             "broker_transport_options": options,
-            "result_backend_transport_options": {"global_keyprefix": settings.key_prefix} if settings.key_prefix else {},
+            "result_backend_transport_options": {"global_keyprefix": settings.key_prefix}
+            if settings.key_prefix
+            else {},
             "redis_socket_timeout": settings.socket_timeout_seconds,
             "redis_socket_connect_timeout": min(4.0, settings.socket_timeout_seconds),
             "redis_socket_keepalive": True,
@@ -47,7 +52,8 @@ class RedisBroker:
     def _transport_options(self, settings: Settings) -> dict[str, Any]:
         longest = max(spec.time_limit_seconds for spec in settings.queue_table.values())
         return {
-            # Longer than any task may run: a shorter one hands out a running task a second time (c#5935, c#3270).
+            # Longer than any task may run: a shorter one hands out a running task a second time (c#5935,
+            # c#3270).
             "visibility_timeout": longest + VISIBILITY_MARGIN_SECONDS,
             # The sweep for messages of dead workers: every 10 s, each time; stock looks every 100 s (k#2558).
             "unacked_restore_interval": 10,
@@ -61,8 +67,13 @@ class RedisBroker:
             "socket_connect_timeout": min(4.0, settings.socket_timeout_seconds),
             "socket_keepalive": True,
             "health_check_interval": 10,
-            **({"global_keyprefix": settings.key_prefix} if settings.key_prefix else {}),
+            **self._shared_options(settings),
         }
+
+    def _shared_options(self, settings: Settings) -> dict[str, Any]:
+        """What broker and result backend are both told."""
+        options = {"global_keyprefix": settings.key_prefix, "master_name": settings.sentinel_master}
+        return {name: value for name, value in options.items() if value}
 
     def publish_transport_options(self, settings: Settings) -> dict[str, Any]:
         budget = settings.publish_timeout_seconds
@@ -78,24 +89,30 @@ class RedisBroker:
         }
 
     def client(self, settings: Settings, *, timeout_seconds: float) -> redis.Redis:
-        """Return a client of the first broker address, with the timeout on every operation."""
-        url = settings.effective_broker_url.split(";")[0]
-        if self.uses_sentinel:
-            raise BrokerUnavailableError(
-                f"The broker {mask_url(url)!r} is a Sentinel; its primary is asked through the workers only."
-            )
-        return redis.Redis.from_url(url, socket_timeout=timeout_seconds, socket_connect_timeout=timeout_seconds)
+        """Return a client of the broker (of its primary, with Sentinel), with the timeout on every operation."""
+        timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
+        urls = settings.effective_broker_url.split(";")
+        if not self.uses_sentinel:
+            return redis.Redis.from_url(urls[0], **timeouts)
+        parts = [urlsplit(url) for url in urls]
+        sentinels = [(part.hostname or "127.0.0.1", part.port or SENTINEL_PORT) for part in parts]
+        primary = Sentinel(sentinels, sentinel_kwargs=timeouts, password=parts[0].password, **timeouts)
+        return primary.master_for(settings.sentinel_master or "")
 
     def waiting(self, settings: Settings, *, timeout_seconds: float) -> dict[str, int]:
         try:
-            with self.client(settings, timeout_seconds=timeout_seconds) as client, client.pipeline(False) as pipe:
+            with (
+                self.client(settings, timeout_seconds=timeout_seconds) as client,
+                client.pipeline(False) as pipe,
+            ):
                 for queue in settings.queue_table:
                     for key in keys_by_urgency(queue):
                         pipe.llen(settings.key_prefix + key)
                 counts = pipe.execute()
         except redis.RedisError as error:
             raise BrokerUnavailableError(
-                f"The broker {mask_url(settings.effective_broker_url)} does not answer: {error}. Is it running?"
+                f"The broker {mask_url(settings.effective_broker_url)} does not answer: {error}. Is it
+                running?"
             ) from error
         width = len(STEPS_BY_URGENCY)
         return {
@@ -110,7 +127,11 @@ class RedisBroker:
                 info = client.info()
                 config = {**client.config_get("maxmemory-policy"), **client.config_get("appendonly")}
         except (redis.RedisError, BrokerUnavailableError, OSError) as error:
-            start = "Start it with `make up` or `make services`" if settings.uses_embedded_broker else "Start the server"
+            start = (
+                "Start it with `make up` or `make services`"
+                if settings.uses_embedded_broker
+                else "Start the server"
+            )
             return [Finding("broker", "error", f"{url}: {error}", f"{start}, or set TASKYARD_BROKER_URL.")]
         return [
             Finding("broker", "ok", f"{url} answers"),
@@ -125,7 +146,12 @@ def _version_finding(info: dict[str, Any]) -> list[Finding]:
     text = str(info.get("valkey_version") or info.get("redis_version", "0"))
     if info.get("redis_mode") == "cluster":
         return [
-            Finding("broker mode", "error", "cluster mode", "Use a single primary (with Sentinel or managed failover).")
+            Finding(
+                "broker mode",
+                "error",
+                "cluster mode",
+                "Use a single primary (with Sentinel or managed failover).",
+            )
         ]
     compatible = tuple(int(part) for part in str(info.get("redis_version", "0.0")).split(".")[:2])
     if compatible < MIN_VERSION:
@@ -138,7 +164,12 @@ def _policy_findings(config: dict[str, Any]) -> list[Finding]:
     findings = []
     if policy is None:
         findings.append(
-            Finding("eviction", "warning", "the server does not tell its policy", "Make sure that it is noeviction.")
+            Finding(
+                "eviction",
+                "warning",
+                "the server does not tell its policy",
+                "Make sure that it is noeviction.",
+            )
         )
     elif policy != "noeviction":
         findings.append(
@@ -153,7 +184,12 @@ def _policy_findings(config: dict[str, Any]) -> list[Finding]:
         findings.append(Finding("eviction", "ok", "maxmemory-policy is noeviction"))
     if append_only == "no":
         findings.append(
-            Finding("durability", "warning", "appendonly is no: a restart loses waiting tasks", "Set appendonly to yes.")
+            Finding(
+                "durability",
+                "warning",
+                "appendonly is no: a restart loses waiting tasks",
+                "Set appendonly to yes.",
+            )
         )
     elif append_only:
         findings.append(Finding("durability", "ok", "appendonly is yes"))
@@ -165,10 +201,20 @@ def _memory_findings(info: dict[str, Any]) -> list[Finding]:
     findings = []
     if limit and used / limit > MEMORY_WARNING:
         findings.append(
-            Finding("memory", "warning", f"{used / limit:.0%} of maxmemory is used", "Raise maxmemory or drain the queues.")
+            Finding(
+                "memory",
+                "warning",
+                f"{used / limit:.0%} of maxmemory is used",
+                "Raise maxmemory or drain the queues.",
+            )
         )
     if evicted := int(info.get("evicted_keys", 0)):
         findings.append(
-            Finding("evictions", "error", f"{evicted} keys were evicted: tasks may be lost", "Set noeviction, then look for the lost tasks.")
+            Finding(
+                "evictions",
+                "error",
+                f"{evicted} keys were evicted: tasks may be lost",
+                "Set noeviction, then look for the lost tasks.",
+            )
         )
     return findings
