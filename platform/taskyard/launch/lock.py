@@ -23,7 +23,7 @@ class LockTakenError(LaunchError):
 
 
 class FileLock:
-    """A lock on a file, by flock: it ends when its last holder ends, so a file that is left behind means nothing.
+    """A lock on a file, by flock: it ends with its last holder, so a file that is left behind means nothing.
 
     A child that inherits `descriptor` holds the lock too.
 

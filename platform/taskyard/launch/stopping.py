@@ -25,11 +25,13 @@ def stop_in_stages(
 ) -> None:
     """Stop every process, stage by stage; those of one stage at the same time.
 
-    A process that does not end within its time is killed. A forced stop kills at once, except what has data to
-    save. Output is shown all the while.
+    A process that does not end within its time is killed. A forced stop kills at once, except what has data
+    to save. Output is shown all the while.
     """
     for stage in StopStage:
-        members = [process for process in processes if process.spec.stop_stage == stage and process.is_running]
+        members = [
+            process for process in processes if process.spec.stop_stage == stage and process.is_running
+        ]
         if members:
             _Stage(members, console, requests, multiplexer, clock).stop()
         for process in processes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
@@ -77,7 +76,8 @@ class Supervisor:
         self._requests.wait_for_stop()
         try:
             self._start_all()
-            while not self._requests.is_asked and self.failure is None:
+            # Without an output there is nobody to serve: `up | head`, a closed terminal.
+            while not (self._requests.is_asked or self._console.is_gone or self.failure):
                 self._multiplexer.pump(TICK_SECONDS)
                 self._watch()
                 self._restart_due()
@@ -85,7 +85,11 @@ class Supervisor:
         finally:
             self._announce_stop()
             stop_in_stages(
-                [part.process for part in self._parts], self._console, self._requests, self._multiplexer, clock=self._clock
+                [part.process for part in self._parts],
+                self._console,
+                self._requests,
+                self._multiplexer,
+                clock=self._clock,
             )
             self._multiplexer.close()
         if self.failure is not None:
@@ -123,7 +127,11 @@ class Supervisor:
 
     def _explain(self, part: Part, code: int) -> str:
         lines = self._multiplexer.last_lines(part.process, KEPT_LINES)
-        last = "\n".join(["Its last lines:", *(f"    {line}" for line in lines)]) if lines else "It has written nothing."
+        last = (
+            "\n".join(["Its last lines:", *(f"    {line}" for line in lines)])
+            if lines
+            else "It has written nothing."
+        )
         return (
             f"{part.name} ended {self._limits.max_exits} times within {self._limits.window_seconds:g} s, "
             f"so everything was stopped. The last time: {describe_exit(code)}. {last}"
