@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "tasks.timeline",
     "tasks.reports",
     "tasks.media",
+    "tasks.webhooks",
 ]
 
 MIDDLEWARE = [

@@ -1,4 +1,4 @@
-"""What all tests share: a private directory for everything that is written, development settings, no broker."""
+"""What all tests share: a private directory for all that is written, development settings, no broker."""
 
 import os
 import tempfile

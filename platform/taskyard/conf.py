@@ -41,8 +41,8 @@ class Settings(BaseModel):
 
     broker_url: str = Field(
         "embedded://",
-        description="Where messages wait: redis://, rediss://, sentinel:// or embedded:// (a Valkey server from a wheel). "
-        "Several, separated by ';', are failover addresses.",
+        description="Where messages wait: redis://, rediss://, sentinel:// or embedded:// (a Valkey server "
+        "from a wheel). Several, separated by ';', are failover addresses.",
     )
     result_backend: str | None = Field(
         None, description="Where results go for the tasks that ask for them; the broker when unset."
@@ -109,8 +109,9 @@ class Settings(BaseModel):
                     f"the scheme {scheme}:// is not supported yet in {mask_url(value)!r}; use redis://"
                 )
             raise ValueError(
-                f"the scheme {scheme!r} of {mask_url(value)!r} is unknown.{did_you_mean(scheme,
-                SUPPORTED_SCHEMES)} " f"Use one of {', '.join(f'{known}://' for known in SUPPORTED_SCHEMES)}"
+                f"the scheme {scheme!r} of {mask_url(value)!r} is unknown."
+                f"{did_you_mean(scheme, SUPPORTED_SCHEMES)} "
+                f"Use one of {', '.join(f'{known}://' for known in SUPPORTED_SCHEMES)}"
             )
         return value
 
@@ -124,7 +125,7 @@ class Settings(BaseModel):
         if urlsplit(self.broker_url).scheme == "sentinel" and not self.sentinel_master:
             raise ValueError("sentinel:// needs the name of the primary; set SENTINEL_MASTER")
         try:
-            self.queue_table
+            build_queue_table(self.queues, default=self.default_queue)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
         return self

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 MASK = "******"
-_SECRET_NAME = re.compile(r"pass(word|wd|phrase)?|secret|token|api_?key|private|credential|auth|signature|dsn", re.I)
+_SECRET_NAME = re.compile(
+    r"pass(word|wd|phrase)?|secret|token|api_?key|private|credential|auth|signature|dsn", re.I
+)
 # scheme://user:password@host; the password ends at the last '@' before the path
 _USERINFO = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*://)(?P<user>[^:/@\s;]*):(?P<password>[^/\s;]*)@", re.I)
 _QUERY = re.compile(r"(?P<lead>[?&;])(?P<name>[^=&;\s]+)=(?P<value>[^&;\s]*)")
@@ -22,7 +24,8 @@ def mask_url(text: str) -> str:
     """Return the text with every password in its URLs masked, in failover lists and query strings too."""
     masked = _USERINFO.sub(lambda m: f"{m['scheme']}{m['user']}:{MASK}@", text)
     return _QUERY.sub(
-        lambda m: f"{m['lead']}{m['name']}={MASK}" if is_secret_name(m["name"]) and m["value"] else m[0], masked
+        lambda m: f"{m['lead']}{m['name']}={MASK}" if is_secret_name(m["name"]) and m["value"] else m[0],
+        masked,
     )
 
 

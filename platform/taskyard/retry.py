@@ -71,7 +71,8 @@ class RetryPolicy(ABC):
     def __post_init__(self) -> None:
         if self.max_retries is None and self.max_age_seconds is None:
             raise TaskDefinitionError(
-                f"{type(self).__name__} has no bound. Give max_retries or max_age_seconds: nothing retries for ever."
+                f"{type(self).__name__} has no bound. Give max_retries or max_age_seconds: "
+                "nothing retries for ever."
             )
         for name in ("max_retries", "max_age_seconds"):
             value = getattr(self, name)
@@ -119,7 +120,7 @@ class Never(RetryPolicy):
 
     max_retries: int | None = 0
 
-    def delay_seconds(self, attempt: int) -> float:
+    def delay_seconds(self, attempt: int) -> float:  # noqa: ARG002 - the signature of every policy
         return 0.0
 
 
@@ -141,7 +142,7 @@ class Fixed(RetryPolicy):
         if self.seconds < 0:
             raise TaskDefinitionError(f"Fixed has seconds={self.seconds}. It must be 0 or more.")
 
-    def delay_seconds(self, attempt: int) -> float:
+    def delay_seconds(self, attempt: int) -> float:  # noqa: ARG002 - the signature of every policy
         return self.seconds
 
 

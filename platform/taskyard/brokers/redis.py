@@ -89,15 +89,15 @@ class RedisBroker:
         }
 
     def client(self, settings: Settings, *, timeout_seconds: float) -> redis.Redis:
-        """Return a client of the broker (of its primary, with Sentinel), with the timeout on every operation."""
+        """Return a client of the broker (with Sentinel, of its primary), every operation with the timeout."""
         timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
         urls = settings.effective_broker_url.split(";")
         if not self.uses_sentinel:
             return redis.Redis.from_url(urls[0], **timeouts)
         parts = [urlsplit(url) for url in urls]
         sentinels = [(part.hostname or "127.0.0.1", part.port or SENTINEL_PORT) for part in parts]
-        primary = Sentinel(sentinels, sentinel_kwargs=timeouts, password=parts[0].password, **timeouts)
-        return primary.master_for(settings.sentinel_master or "")
+        primary = Sentinel(sentinels, sentinel_kwargs=timeouts, password=parts[0].password, **timeouts)  # type: ignore[no-untyped-call]
+        return primary.master_for(settings.sentinel_master or "")  # type: ignore[no-untyped-call]
 
     def waiting(self, settings: Settings, *, timeout_seconds: float) -> dict[str, int]:
         try:
@@ -111,8 +111,8 @@ class RedisBroker:
                 counts = pipe.execute()
         except redis.RedisError as error:
             raise BrokerUnavailableError(
-                f"The broker {mask_url(settings.effective_broker_url)} does not answer: {error}. Is it
-                running?"
+                f"The broker {mask_url(settings.effective_broker_url)} does not answer: {error}. "
+                "Is it running?"
             ) from error
         width = len(STEPS_BY_URGENCY)
         return {

@@ -1,7 +1,7 @@
 """The default base of every task.
 
-The life of one run is the list in `taskyard.tasks.run.RUN`, in order. What happens when a task is called is in
-`taskyard.tasks.publish`; both are short enough to read.
+The life of one run is the list in `taskyard.tasks.run.RUN`, in order. What happens when a task is called is
+in `taskyard.tasks.publish`; both are short enough to read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Task(celery.Task):
         if isinstance(given, RetryPolicy):
             # `retry=` is the natural name of the option, and the name of Celery's method
             cls.retry_policy = given
-            del cls.retry  # type: ignore[misc]
+            del cls.retry
         if vars(cls).get("_decorated"):
             definition.check_options(cls, Task)
 
@@ -77,9 +77,9 @@ class Task(celery.Task):
     def retry(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task again; see Celery's `Task.retry`.
 
-        Differs from Celery in two points: the retry is published at once, also inside a transaction (which the
-        `Retry` exception is about to roll back), and if the broker does not take it the message is put back
-        instead of being rejected for good.
+        Differs from Celery in two points: the retry is published at once, also inside a transaction (which
+        the `Retry` exception is about to roll back), and if the broker does not take it the message is put
+        back instead of being rejected for good.
         """
         try:
             with published_now():

@@ -32,7 +32,7 @@ class Channel(kombu_redis.Channel):
     connection_class = DeadlineConnection
     connection_class_ssl = DeadlineSSLConnection
 
-    def _get_message_priority(self, message: dict[str, Any], reverse: bool = False) -> int:
+    def _get_message_priority(self, message: dict[str, Any], reverse: bool = False) -> int:  # noqa: ARG002 - Kombu's signature
         try:
             priority = int(message["properties"]["priority"])
             # A stock producer that states no priority sends 0, its most urgent and our least.
@@ -45,7 +45,8 @@ class Channel(kombu_redis.Channel):
         return key_for_step(queue, pri)
 
     def _brpop_keys(self) -> list[str]:
-        # Queue first, step second: Kombu has it the other way, so that a priority on `bulk` would overtake `critical`.
+        # Queue first, step second: Kombu has it the other way, so that a priority on `bulk` would overtake
+        # `critical`.
         queues = self._queue_cycle.consume(len(self.active_queues))
         return [key_for_step(queue, step) for queue in queues for step in self.priority_steps]
 
@@ -89,7 +90,7 @@ class Channel(kombu_redis.Channel):
 
 
 def decode_envelope(raw: bytes) -> dict[str, Any]:
-    """Return the message envelope, or raise `UndecodableMessageError` for anything that Kombu would choke on."""
+    """Return the message envelope, or raise `UndecodableMessageError` for what Kombu would choke on."""
     try:
         envelope = loads(bytes_to_str(raw))
         properties = envelope["properties"]
@@ -122,4 +123,3 @@ class SentinelTransport(kombu_redis.SentinelTransport):
     """The transport behind sentinel://."""
 
     Channel = SentinelChannel
-

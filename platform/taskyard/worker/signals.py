@@ -30,9 +30,9 @@ def _keep_our_logging(**_: Any) -> None:
 
 
 def _leave_process_group(**_: Any) -> None:
-    # A SIGTERM to the whole process group (a shell, an init, a supervisor) would kill the children in the middle
-    # of their tasks, which Celery then acknowledges: lost (c#9213). In a group of its own a child is stopped by
-    # its parent only; if the parent dies, Celery's parent-death signal ends the child (Linux).
+    # A SIGTERM to the whole process group (a shell, an init, a supervisor) would kill the children in the
+    # middle of their tasks, which Celery then acknowledges: lost (c#9213). In a group of its own a child is
+    # stopped by its parent only; if the parent dies, Celery's parent-death signal ends the child (Linux).
     try:
         os.setpgid(0, 0)
     except OSError:  # already a leader
@@ -40,8 +40,8 @@ def _leave_process_group(**_: Any) -> None:
 
 
 def _drop_stale_connections(**_: Any) -> None:
-    # Not "close": a new connection to PostgreSQL for each task costs more than most tasks. Celery's own fix-up
-    # is told to leave them alone (CELERY_DB_REUSE_MAX), see the worker command.
+    # Not "close": a new connection to PostgreSQL for each task costs more than most tasks. Celery's own
+    # fix-up is told to leave them alone (CELERY_DB_REUSE_MAX), see the worker command.
     close_old_connections()
 
 

@@ -16,15 +16,21 @@ class Command(BaseCommand):
     """Starts Celery's worker with the values of the queue table."""
 
     help = (
-        "Run a worker. With --queue, the dedicated worker of that queue with its own processes, prefetch and limits; "
-        "without, one worker on all queues in strict order, for development."
+        "Run a worker. With --queue, the dedicated worker of that queue with its own processes, prefetch and "
+        "limits; without, one worker on all queues in strict order, for development."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--queue", help="the queue to serve; all of them, in strict order, when not given")
+        parser.add_argument(
+            "--queue", help="the queue to serve; all of them, in strict order, when not given"
+        )
         parser.add_argument("--processes", type=int, help="pool processes, instead of the queue's number")
-        parser.add_argument("--prefetch", type=int, help="messages reserved per process, instead of the queue's number")
-        parser.add_argument("--pool", choices=["prefork", "threads", "solo"], default="prefork", help="kind of pool")
+        parser.add_argument(
+            "--prefetch", type=int, help="messages reserved per process, instead of the queue's number"
+        )
+        parser.add_argument(
+            "--pool", choices=["prefork", "threads", "solo"], default="prefork", help="kind of pool"
+        )
         parser.add_argument("--name", help="node name, instead of <queue>@<host>")
 
     def handle(self, *_: Any, **options: Any) -> None:
