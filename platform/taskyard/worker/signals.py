@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 from celery import signals
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
 from taskyard.launch.ready_file import touch_ready_file
 from taskyard.masking import mask_url
@@ -19,6 +19,7 @@ log = structlog.stdlib.get_logger("taskyard.worker")
 def connect_worker_signals() -> None:
     """Connect the receivers; called once by the worker command."""
     signals.setup_logging.connect(_keep_our_logging, weak=False, dispatch_uid="taskyard.logging")
+    signals.worker_before_create_process.connect(_close_connections, weak=False, dispatch_uid="taskyard.db.fork")
     signals.worker_process_init.connect(_leave_process_group, weak=False, dispatch_uid="taskyard.pgid")
     signals.task_prerun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.prerun")
     signals.task_postrun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.postrun")
@@ -37,6 +38,11 @@ def _leave_process_group(**_: Any) -> None:
         os.setpgid(0, 0)
     except OSError:  # already a leader
         return
+
+
+def _close_connections(**_: Any) -> None:
+    # In the parent, before each fork: a connection shared by two processes mixes up their answers.
+    connections.close_all()
 
 
 def _drop_stale_connections(**_: Any) -> None:
