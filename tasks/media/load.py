@@ -23,7 +23,7 @@ class GeneratedFolder:
 
 
 def generate_photographs(folder: Path, count: int, rng: random.Random) -> GeneratedFolder:
-    """Write `count` pictures of about 2 megapixels: every fifth portrait, every seventh a PNG, the last one cut off.
+    """Write `count` pictures of about 2 megapixels: some portrait, some PNG, the last one cut off.
 
     Args:
         folder: is made if missing; pictures of the same names are replaced.
