@@ -6,11 +6,12 @@ in `taskyard.tasks.publish`; both are short enough to read.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import celery
-from celery.exceptions import Reject
+from celery.exceptions import CDeprecationWarning, Reject
 
 from taskyard.retry import RetryPolicy
 from taskyard.tasks import definition, redaction
@@ -60,6 +61,13 @@ class Task(celery.Task):
             del cls.retry
         if vars(cls).get("_decorated"):
             definition.check_options(cls, Task)
+
+    @classmethod
+    def bind(cls, app: Any) -> Any:
+        with warnings.catch_warnings():
+            # Celery 6 drops the attribute; here it is how a task says its queue, which our router reads.
+            warnings.filterwarnings("ignore", r"\s*The 'queue' task attribute", category=CDeprecationWarning)
+            return super().bind(app)
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
