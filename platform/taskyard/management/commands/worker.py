@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from argparse import ArgumentParser
 from typing import Any
 
@@ -76,7 +77,11 @@ def run_worker(arguments: list[str]) -> None:
     """Run Celery's worker in this process; returns when it has stopped."""
     from celery import current_app
 
+    from celery.platforms import SecurityWarning
+
     from taskyard.worker.signals import connect_worker_signals
 
+    # Celery's seven lines about root say nothing to a developer; in production `doctor` and the image do.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     connect_worker_signals()
     current_app.worker_main(arguments)
