@@ -59,6 +59,22 @@ class EmbeddedBroker:
             raise LaunchError("The embedded broker was not started. Call start() first.")
         return self._process
 
+    @property
+    def port_need(self) -> PortNeed:
+        """The port that it needs."""
+        return PortNeed(self.port, self.host, "the embedded broker", "TASKYARD_EMBEDDED_PORT")
+
+    def obstacles(self) -> list[str]:
+        """Return what is in the way of a start, apart from the port: one sentence each."""
+        found = []
+        try:
+            find_server()
+        except LaunchError as error:
+            found.append(str(error))
+        if (holder := self._lock.holder()) is not None:
+            found.append(self._in_use(holder))
+        return found
+
     def start(self, *, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
         """Start the server and wait until it answers.
 
@@ -72,7 +88,6 @@ class EmbeddedBroker:
             self._check_port()
             self._process = Process(self._spec(server))
             self._process.start()
-            self._lock.write_note(f"pid {self._process.pid}, port {self.port}")
             self._wait_until_ready(timeout_seconds)
         except BaseException:
             self.stop()
@@ -111,15 +126,19 @@ class EmbeddedBroker:
     def _take_data_dir(self) -> None:
         try:
             self._lock.acquire()
+            self._lock.write_note(f"started by process {os.getpid()}, on port {self.port}")
         except LockTakenError as error:
-            raise LaunchError(
-                f"The data directory {self.data_dir} is in use by an embedded broker that runs already "
-                f"({error.note}). Stop it (`make up` or `make services` in another terminal), "
-                "or set TASKYARD_VAR_DIR and TASKYARD_EMBEDDED_PORT."
-            ) from None
+            raise LaunchError(self._in_use(error.note)) from None
+
+    def _in_use(self, by: str) -> str:
+        return (
+            f"The data directory {self.data_dir} is in use by an embedded broker that runs already ({by}). "
+            "Stop it (`make up` or `make services` in another terminal), "
+            "or set TASKYARD_VAR_DIR and TASKYARD_EMBEDDED_PORT."
+        )
 
     def _check_port(self) -> None:
-        if problems := port_problems([port_need(self.port, self.host)]):
+        if problems := port_problems([self.port_need]):
             raise LaunchError("\n".join(problems))
 
     def _spec(self, server: Path) -> ProcessSpec:
@@ -155,11 +174,6 @@ class EmbeddedBroker:
     def _log_end(self) -> str:
         lines = self.log_file.read_text(errors="replace").splitlines()
         return "\n".join(f"    {line}" for line in lines[-SHOWN_LOG_LINES:])
-
-
-def port_need(port: int, host: str = "127.0.0.1") -> PortNeed:
-    """Return the port that the embedded broker needs."""
-    return PortNeed(port=port, host=host, purpose="the embedded broker", variable="TASKYARD_EMBEDDED_PORT")
 
 
 def find_server() -> Path:

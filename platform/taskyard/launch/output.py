@@ -79,7 +79,7 @@ class Console:
         text = _CONTROL.sub("", line)
         prefix = f"{name:<{self._width}} | "
         if self._colour:
-            ending = RESET if "\x1b" in text else ""
+            ending = RESET if "\x1b" in text and not text.endswith(RESET) else ""
             self._put(f"{self._colours.get(name, '')}{prefix}{RESET}{text}{ending}\n")
         else:
             self._put(f"{prefix}{_COLOUR.sub('', text)}\n")

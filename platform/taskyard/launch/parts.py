@@ -16,6 +16,8 @@ from taskyard.launch.ready_file import READY_FILE_VARIABLE
 # On top of the time that a stopping worker gives its tasks: putting them back, closing down.
 WORKER_STOP_MARGIN_SECONDS = 10.0
 PUBLISHER_STOP_SECONDS = 10.0
+# `up` has made them once; in each part they would cost a second of its start.
+SKIP_CHECKS = "--skip-checks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class _SpecMaker:
     def web(self) -> ProcessSpec:
         return ProcessSpec(
             name="web",
-            argv=(*self._command, "web"),
+            argv=(*self._command, "web", SKIP_CHECKS),
             env={"PYTHONUNBUFFERED": "1", "DJANGO_RUNSERVER_HIDE_WARNING": "true"},
             stop_stage=StopStage.PUBLISHERS,
             stop_timeout_seconds=PUBLISHER_STOP_SECONDS,
@@ -87,7 +89,7 @@ class _SpecMaker:
     def worker(self, queue: str) -> ProcessSpec:
         return self._with_ready_file(
             name=f"worker-{queue}",
-            argv=(*self._command, "worker", "--queue", queue),
+            argv=(*self._command, "worker", "--queue", queue, SKIP_CHECKS),
             stop_stage=StopStage.WORKERS,
             stop_timeout_seconds=self._settings.soft_shutdown_seconds + WORKER_STOP_MARGIN_SECONDS,
         )

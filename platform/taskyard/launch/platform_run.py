@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from django.db import connections
 
-from taskyard.brokers.embedded import EmbeddedBroker, find_server, port_need
+from taskyard.brokers.embedded import EmbeddedBroker
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.conf import Settings
 from taskyard.errors import LaunchError
@@ -57,16 +58,37 @@ class PlatformRun:
         Raises:
             LaunchError: something is taken, missing, or does not start. Nothing is left running.
         """
-        lock = self._lock()
-        try:
-            self._check()
-            with StopRequests() as requests:
-                return self._run_with_broker(requests)
-        finally:
-            self._tell_password()
-            lock.release()
+        with StopRequests() as requests, self._only_run():
+            try:
+                return self._run(requests)
+            except KeyboardInterrupt:
+                self._console.say(f"Stopped ({requests.reason}) before everything was started.")
+                return 0
+            finally:
+                self._tell_password()
 
-    def _lock(self) -> FileLock:
+    def _run(self, requests: StopRequests) -> int:
+        broker = None
+        if self._settings.uses_embedded_broker:
+            broker = EmbeddedBroker(self._settings.var_dir / "valkey", self._settings.embedded_port)
+        self._check(broker)
+        try:
+            processes = [Process(spec) for spec in self._parts]
+            if broker is not None:
+                broker.start()
+                self._console.say(f"The embedded broker runs on {broker.host}:{broker.port}.")
+                processes.insert(0, broker.process)
+            self._prepare_database()
+            self._console.say(f"Starting {', '.join(spec.name for spec in self._parts)}.")
+            return Supervisor(
+                processes, self._console, requests, on_ready=self._announce, clock=self._clock
+            ).run()
+        finally:
+            if broker is not None:
+                broker.stop()
+
+    @contextmanager
+    def _only_run(self) -> Iterator[None]:
         lock = FileLock(self._settings.var_dir.absolute() / "up.lock")
         try:
             lock.acquire()
@@ -75,18 +97,19 @@ class PlatformRun:
                 f"The platform of this checkout runs already: process {error.note or '(id not known yet)'}. "
                 "Stop that one with Ctrl-C first, or run a second one with other ports and TASKYARD_VAR_DIR."
             ) from None
-        return lock
+        try:
+            yield
+        finally:
+            lock.release()
 
-    def _check(self) -> None:
+    def _check(self, broker: EmbeddedBroker | None) -> None:
         """Find everything that is in the way before anything is started."""
         needs = port_needs(self._settings, with_flower=self._choice.flower_password is not None)
         problems = []
-        if self._settings.uses_embedded_broker:
-            needs.insert(0, port_need(self._settings.embedded_port))
-            try:
-                find_server()
-            except LaunchError as error:
-                problems.append(str(error))
+        if broker is not None:
+            problems += broker.obstacles()
+            # Our own broker on our own port is one problem, not two.
+            needs[:0] = [] if problems else [broker.port_need]
         if self._choice.flower_password is not None and importlib.util.find_spec("flower") is None:
             problems.append(
                 "Flower is not installed. Run `pip install 'taskyard[flower]'`, or add --no-flower."
@@ -96,27 +119,6 @@ class PlatformRun:
             raise LaunchError(
                 "\n".join(["Nothing was started:", *(f"  - {problem}" for problem in problems)])
             )
-
-    def _run_with_broker(self, requests: StopRequests) -> int:
-        broker = None
-        try:
-            processes = [Process(spec) for spec in self._parts]
-            if self._settings.uses_embedded_broker:
-                broker = EmbeddedBroker(self._settings.var_dir / "valkey", self._settings.embedded_port)
-                broker.start()
-                self._console.say(f"The embedded broker runs on {broker.host}:{broker.port}.")
-                processes.insert(0, broker.process)
-            self._prepare_database()
-            self._console.say(f"Starting {', '.join(spec.name for spec in self._parts)}.")
-            return Supervisor(
-                processes, self._console, requests, on_ready=self._announce, clock=self._clock
-            ).run()
-        except KeyboardInterrupt:
-            self._console.say(f"Stopped ({requests.reason}) before everything was started.")
-            return 0
-        finally:
-            if broker is not None:
-                broker.stop()
 
     def _prepare_database(self) -> None:
         migrate(self._console)

@@ -12,7 +12,7 @@ from taskyard.launch.process import Process, StopStage
 from taskyard.launch.stop_requests import StopRequests
 
 TICK_SECONDS = 0.05
-WORTH_A_LINE_SECONDS = 3.0
+WORTH_A_LINE_SECONDS = 5.0
 
 
 def stop_in_stages(

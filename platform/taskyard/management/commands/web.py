@@ -16,7 +16,6 @@ class Command(BaseCommand):
     """Runs Django's server on the address in the settings, with static files under DEBUG."""
 
     help = "Run the site with Django's development server on TASKYARD_HOST and TASKYARD_WEB_PORT."
-    requires_system_checks: list[str] = []  # runserver makes them itself
 
     def handle(self, *_: Any, **__: Any) -> None:
         settings = get_settings()
