@@ -1,8 +1,8 @@
 """Masking of credentials in anything that is shown: URLs, failover lists, query strings, option names.
 
 It would rather hide too much than too little: a password with a raw '/', ';', '?', '#' or '@' in it makes a
-URL wrong, and the message about that wrong URL is where it would be shown. So the userinfo of a URL ends at its
-last '@', wherever that is.
+URL wrong, and the message about that wrong URL is where it would be shown. So the userinfo of a URL ends at
+its last '@', wherever that is.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def is_secret_name(name: str) -> bool:
 
 def mask_url(text: str) -> str:
     """Return the text with every password in its URLs masked, in failover lists and query strings too."""
-    # A password may look like a parameter, and a parameter's value like userinfo: both are found in the text as
-    # it came, and what overlaps is masked as one.
+    # A password may look like a parameter, and a parameter's value like userinfo: both are found in the text
+    # as it came, and what overlaps is masked as one.
     spans = sorted([*_userinfo_spans(text), *_parameter_spans(text)])
     shown, at = [], 0
     for start, end in spans:

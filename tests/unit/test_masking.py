@@ -121,8 +121,8 @@ def test_masking_is_idempotent_and_takes_any_text(text):
     "name",
     [
         "password", "PASSWORD", "redis_password", "passwd", "ssl_passphrase", "pwd", "SECRET_KEY", "auth",
-        "Authorization", "access_token", "api_key", "apikey", "X-Api-Key", "aws_secret_access_key", "AccessKey",
-        "private_key", "sentry_dsn", "credentials", "signature",
+        "Authorization", "access_token", "api_key", "apikey", "X-Api-Key", "aws_secret_access_key",
+        "AccessKey", "private_key", "sentry_dsn", "credentials", "signature",
     ],
 )  # fmt: skip
 def test_names_of_secrets(name):
