@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "tasks.reports",
     "tasks.media",
     "tasks.webhooks",
+    "tasks.imports",
 ]
 
 MIDDLEWARE = [
