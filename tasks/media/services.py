@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
+from django.db import transaction
 
 from tasks.media import pictures
 from tasks.media.errors import BrokenPictureError, SourceFolderError
@@ -45,6 +46,16 @@ def create_image_set(folder: Path, sizes: Sequence[int] = DEFAULT_SIZES) -> Imag
             f"The sizes {list(sizes)} cannot be used. Give one or more of 1 to {LARGEST_EDGE} pixels."
         )
     return ImageSet.objects.create(source_folder=str(folder), sizes=sorted(set(sizes), reverse=True))
+
+
+def start_image_set(folder: Path, sizes: Sequence[int] = DEFAULT_SIZES) -> ImageSet:
+    """Store a set and publish its task, after the commit around it; see `create_image_set`."""
+    from tasks.media.tasks import resize_image_set  # which imports this module
+
+    with transaction.atomic():
+        image_set = create_image_set(folder, sizes)
+        resize_image_set.delay(image_set.pk)
+    return image_set
 
 
 def request_cancel(image_set_id: int) -> bool:

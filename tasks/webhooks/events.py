@@ -30,17 +30,9 @@ def notify(event: str, payload: Mapping[str, Any]) -> list[WebhookDelivery]:
     return deliveries
 
 
-def notify_many(endpoint: WebhookEndpoint, events: Iterable[tuple[str, Mapping[str, Any]]]) -> list[int]:
-    """Send many events to one endpoint, with one bulk publish.
+def publish_deliveries(delivery_ids: Iterable[int]) -> None:
+    """Publish the tasks of many stored deliveries at once, thousands a second.
 
-    Call it outside of a transaction: the tasks are published at once.
-
-    Returns:
-        the ids of the deliveries.
+    Call it after the commit of the transaction that stored them: a bulk call does not wait for it.
     """
-    deliveries = WebhookDelivery.objects.bulk_create(
-        [WebhookDelivery(endpoint=endpoint, event=event, payload=dict(payload)) for event, payload in events],
-        batch_size=500,
-    )
-    deliver.enqueue_many((delivery.pk,) for delivery in deliveries)
-    return [delivery.pk for delivery in deliveries]
+    deliver.enqueue_many((delivery_id,) for delivery_id in delivery_ids)

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import structlog
+from django.db import connection
 
 from tasks.webhooks import signing
 from tasks.webhooks.errors import SignatureError
@@ -49,11 +50,11 @@ class WebhookReceiver:
     """A receiver that runs in the background while its context is open.
 
     Args:
-        secret: what the signatures are checked with.
+        secret: what the signatures are checked with; that of the endpoint with this receiver's URL when None.
         port: where to listen; 0 for any free port.
         fail_rate: the share of requests, 0 to 1, that fail: one half gets 503 with `Retry-After: 1`, of the
             other half the connection is dropped after the event was taken, as if the answer had been lost.
-        rng: decides which requests fail.
+        seed: makes the failures repeatable.
         on_received: called with the `Webhook-Id` of each event that was taken.
         clock: the time that timestamps are compared with.
 
@@ -63,24 +64,21 @@ class WebhookReceiver:
 
     def __init__(
         self,
-        secret: str,
+        secret: str | None = None,
         *,
         port: int = 0,
         fail_rate: float = 0.0,
-        rng: random.Random | None = None,
+        seed: int | None = None,
         on_received: Callable[[str], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.received = Received()
         self._secret = secret
-        self._fail_rate, self._rng = fail_rate, rng or random.Random()  # noqa: S311 - which requests fail
+        self._fail_rate, self._rng = fail_rate, random.Random(seed)  # noqa: S311 - which requests fail
         self._on_received, self._clock = on_received, clock
         self._lock = threading.Lock()
         self._server = _Server((HOST, port), self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), name="webhook-receiver"
-        )
-        self._thread.daemon = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
     def url(self) -> str:
@@ -101,6 +99,8 @@ class WebhookReceiver:
         """Return the status to answer with, or None to drop the connection."""
         with self._lock:
             try:
+                if self._secret is None:
+                    self._secret = registered_secret(self.url)
                 signing.verify_signature(self._secret, headers, body, now=self._clock.now())
             except SignatureError as error:
                 self.received.refused += 1
@@ -120,6 +120,25 @@ class WebhookReceiver:
         self.received.correlation_ids.add(headers.get("X-Request-ID", ""))
         if self._on_received is not None:
             self._on_received(webhook_id)
+
+
+def registered_secret(url: str) -> str:
+    """Return the secret of the endpoint with this URL.
+
+    Raises:
+        SignatureError: there is none.
+    """
+    from tasks.webhooks.models import WebhookEndpoint
+
+    try:
+        return WebhookEndpoint.objects.get(url=url).secret
+    except WebhookEndpoint.DoesNotExist:
+        raise SignatureError(
+            f"No endpoint has the URL {url}. Add one, or give the receiver a secret."
+        ) from None
+    finally:
+        # each request has a thread of its own, and Django a connection for each thread
+        connection.close()
 
 
 class _Server(ThreadingHTTPServer):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from tasks.webhooks.models import WebhookEndpoint
-from tasks.webhooks.receiver import HOST, WebhookReceiver
+from tasks.webhooks.receiver import WebhookReceiver
 
 REPORT_SECONDS = 5.0
 
@@ -33,15 +32,14 @@ class Command(BaseCommand):
         port, fail_rate = options["port"], options["fail_rate"]
         if not 0 <= fail_rate <= 1:
             raise CommandError(f"--fail-rate is {fail_rate}. Give a share between 0 and 1.")
-        # The secret comes from the table: on a command line every user of the machine could read it.
-        endpoint = WebhookEndpoint.objects.get_or_create(url=f"http://{HOST}:{port}/")[0]
-        rng = random.Random(options["seed"])  # noqa: S311 - which requests fail
         try:
-            receiver = WebhookReceiver(endpoint.secret, port=port, fail_rate=fail_rate, rng=rng)
+            receiver = WebhookReceiver(port=port, fail_rate=fail_rate, seed=options["seed"])
         except OSError as error:
             raise CommandError(
                 f"Port {port} cannot be used: {error.strerror}. Choose another with --port."
             ) from error
+        # Its secret is in the table: on a command line every user of the machine could read it.
+        endpoint = WebhookEndpoint.objects.get_or_create(url=receiver.url)[0]
         with receiver:
             self.stdout.write(f"Receiving as endpoint {endpoint.pk} at {receiver.url}, stop with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
