@@ -137,7 +137,9 @@ def assert_broker_saved(launcher: Launcher) -> None:
     assert "ready to exit, bye bye" in log
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["process", "group"])
 def test_a_signal_stops_everything_in_order(
     launch: Launch, number: signal.Signals, send: Callable[..., None]

@@ -41,6 +41,7 @@ class Supervisor:
         requests: the signals, entered by the caller.
         on_ready: called once, when every part is ready.
         limits: when a part that keeps ending is given up.
+        slow_start_seconds: the parts that are not ready are named each time that this has passed.
         clock: for delays and deadlines.
 
     Call it from the main thread: the parts' lives are tied to the thread that starts them.
@@ -54,6 +55,7 @@ class Supervisor:
         *,
         on_ready: Callable[[], None] = lambda: None,
         limits: RestartLimits | None = None,
+        slow_start_seconds: float = SLOW_START_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._limits = limits or RestartLimits()
@@ -61,6 +63,7 @@ class Supervisor:
         self._console = console
         self._requests = requests
         self._on_ready = on_ready
+        self._slow_start_seconds = slow_start_seconds
         self._clock = clock
         self._multiplexer = Multiplexer(console, clock=clock)
         self._all_were_ready = False
@@ -162,7 +165,7 @@ class Supervisor:
         if not missing:
             self._all_were_ready = True
             self._on_ready()
-        elif now - self._slow_since >= SLOW_START_SECONDS:
+        elif now - self._slow_since >= self._slow_start_seconds:
             self._slow_since = now
             self._console.complain(f"Not ready after {now - self._started_at:.0f} s: {', '.join(missing)}.")
 
