@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "tasks.media",
     "tasks.webhooks",
     "tasks.imports",
+    "tasks.demo",
 ]
 
 MIDDLEWARE = [

@@ -69,5 +69,7 @@ def _key(run: str) -> str:
 def _client(pid: int) -> redis.Redis:
     """Return this process's client; `pid` makes a forked child open its own."""
     return redis.Redis.from_url(
-        get_settings().effective_state_url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS
+        get_settings().effective_state_url,
+        socket_timeout=TIMEOUT_SECONDS,
+        socket_connect_timeout=TIMEOUT_SECONDS,
     )

@@ -79,7 +79,11 @@ def _wait_until_served(process: subprocess.Popen[bytes], wanted: set[str], log: 
         except subprocess.TimeoutExpired:
             code = None
         if code is not None or SYSTEM_CLOCK.monotonic() > deadline:
-            end = "ended with exit code " + str(code) if code is not None else f"was not ready in {START_SECONDS:g} s"
+            end = (
+                "ended with exit code " + str(code)
+                if code is not None
+                else f"was not ready in {START_SECONDS:g} s"
+            )
             last = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             raise LaunchError(f"The platform {end}. The end of its log ({log}):\n{last}")
 

@@ -113,13 +113,17 @@ def _renderers(as_json: bool) -> list[Processor]:
     ]
 
 
+_FIRST, _LAST = ("task", "queue", "attempt"), ("task_id", "correlation_id")
+
+
 def _shorten(_: Any, __: str, event: EventDict) -> EventDict:
-    """Leave out what a person at a terminal does not need: names of our own loggers, an id shown twice."""
+    """Say what a person at a terminal needs, what matters first: no names of our own loggers, no id twice."""
     if str(event.get("logger", "")).startswith("taskyard"):
         del event["logger"]
     if event.get("correlation_id") == event.get("task_id"):
         event.pop("correlation_id", None)
-    return event
+    middle = [name for name in event if name not in _FIRST and name not in _LAST]
+    return {name: event[name] for name in (*_FIRST, *middle, *_LAST) if name in event}
 
 
 class RepeatedOutcomeFilter(logging.Filter):
