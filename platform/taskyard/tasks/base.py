@@ -40,6 +40,10 @@ class Task(celery.Task):
     abstract = True
     # The worker-side request that knows the queue's limits and writes dead letters before the ack.
     Request = "taskyard.worker.request:Request"
+    # Celery would give each task the limits of the configuration, and those of its queue would never apply.
+    from_config = tuple(
+        pair for pair in celery.Task.from_config if pair[0] not in ("time_limit", "soft_time_limit")
+    )
 
     queue: str | None = None
     priority: int | None = None

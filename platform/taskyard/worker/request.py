@@ -39,8 +39,8 @@ class Request(CeleryRequest):
         table = self._app.settings.queue_table
         spec = table.get(self.delivery_info.get("routing_key") or "") or table[table.default]
         task = self._task
-        stated_hard = _first(hard, vars(type(task)).get("time_limit"))
-        stated_soft = _first(soft, vars(type(task)).get("soft_time_limit"))
+        stated_hard = _first(hard, task.time_limit)
+        stated_soft = _first(soft, task.soft_time_limit)
         hard = _first(stated_hard, spec.time_limit_seconds)
         soft = _first(stated_soft, spec.soft_time_limit_seconds)
         if stated_soft is None and soft is not None and hard is not None and soft >= hard:
