@@ -99,7 +99,7 @@ class Load:
         from tasks.orders.load import create_orders
         from tasks.orders.tasks import charge_order
 
-        self.say(f"  critical  {orders} orders to charge, a few cards declined; their receipts go to high")
+        self.say(f"  critical  {orders} orders to charge, some cards declined (receipts: high)")
         return [partial(charge_order.delay, order_id) for order_id in create_orders(orders, self.rng)]
 
     def _activities(self, activities: int, user_ids: list[int]) -> list[Piece]:

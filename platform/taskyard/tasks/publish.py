@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from celery._state import get_current_worker_task
 from celery.exceptions import QueueNotFound
 from kombu.exceptions import EncodeError, OperationalError
 
@@ -49,10 +50,18 @@ def stamp_headers(headers: dict[str, Any] | None, *, task_id: str, clock: Clock)
     """
     stamped = dict(headers or {})
     now = clock.now().timestamp()
-    stamped[CORRELATION_HEADER] = stamped.get(CORRELATION_HEADER) or current_correlation_id() or task_id
+    stamped[CORRELATION_HEADER] = (
+        stamped.get(CORRELATION_HEADER) or current_correlation_id() or _correlation_id_of_run() or task_id
+    )
     stamped[PUBLISHED_AT] = now
     stamped.setdefault(FIRST_PUBLISHED_AT, now)
     return stamped
+
+
+def _correlation_id_of_run() -> str | None:
+    """Return that of the run in this thread: callbacks, chain and chord are published after the task's own code."""
+    task = get_current_worker_task()
+    return None if task is None else task.request.correlation_id
 
 
 def must_wait_for_commit(on_commit: bool) -> bool:

@@ -62,8 +62,8 @@ class Command(BaseCommand):
         console.print(f"All {total:,} tasks are accounted for.")
         if dead_letters:
             console.print(
-                f"{len(dead_letters)} of them are dead letters: http://{settings.host}:{settings.web_port}"
-                "/admin/deadletters/deadletter/ while `make up` runs."
+                f"{len(dead_letters)} of them are dead letters; while `make up` runs, see "
+                f"http://{settings.host}:{settings.web_port}/admin/deadletters/deadletter/"
             )
 
     def _run(self, console: Console, size: Size, seed: int, timeout: float) -> tuple[Account, set[str]]:
