@@ -31,9 +31,7 @@ def build_nightly_report(self: Any, day: str | None = None) -> None:
         day: ISO date in UTC, of a day that is over; the day before the task was published when None, so that
             a late or repeated run still reports the day of its slot.
     """
-    name = services.build_report(
-        _day_before_publish(self.request) if day is None else date.fromisoformat(day)
-    )
+    name = services.build_report(day_before_publish(self.request) if day is None else date.fromisoformat(day))
     log.info("report written", report=name)
 
 
@@ -49,6 +47,7 @@ def clear_expired_sessions() -> None:
     log.info("expired sessions removed", count=sessions.clear_expired())
 
 
-def _day_before_publish(request: Any) -> date:
+def day_before_publish(request: Any) -> date:
+    """Return the day before the first publish of a message; before now where the message does not say."""
     published_at = SYSTEM_CLOCK.now() - timedelta(seconds=age_seconds(request))
     return published_at.astimezone(UTC).date() - timedelta(days=1)

@@ -18,7 +18,7 @@ from tasks.reports.files import replace_file
 from tasks.reports.installation import install_schedules
 from tasks.reports.load import create_sessions
 from tasks.reports.schedules import SCHEDULES
-from tasks.reports.tasks import _day_before_publish, build_nightly_report, clear_expired_sessions
+from tasks.reports.tasks import build_nightly_report, clear_expired_sessions, day_before_publish
 
 pytestmark = pytest.mark.django_db
 DAY = date(2031, 5, 4)
@@ -123,7 +123,7 @@ def test_a_late_run_reports_the_day_before_its_publish():
     published = datetime.now(UTC) - timedelta(days=5)
     request = SimpleNamespace(headers={"first_published_at": published.timestamp()})
 
-    assert _day_before_publish(request) == published.date() - timedelta(days=1)
+    assert day_before_publish(request) == published.date() - timedelta(days=1)
 
 
 def test_a_file_that_could_not_be_written_leaves_the_old_one_and_nothing_else(storage):

@@ -172,7 +172,7 @@ def test_messages_far_behind_wait_longer_but_not_for_ever():
 @st.composite
 def histories(draw):
     """Per user a number of activities; then commits and (repeated) deliveries of all of them in any order."""
-    counts = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    counts = draw(st.lists(st.integers(1, 5), min_size=1, max_size=2))
     activities = [(user, place) for user, count in enumerate(counts) for place in range(1, count + 1)]
     deliveries = [key for key in activities for _ in range(draw(st.integers(1, 3)))]
     events = [("commit", key) for key in activities] + [("deliver", key) for key in deliveries]
@@ -180,7 +180,7 @@ def histories(draw):
 
 
 @given(histories())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_order_of_commits_and_deliveries_ends_in_the_ordered_timeline(history):
     counts, events = history
     users = [make_user() for _ in counts]
@@ -203,8 +203,8 @@ def test_any_order_of_commits_and_deliveries_ends_in_the_ordered_timeline(histor
                 apply_activity(users[user].pk, committed[key].pk)
             except Snooze:
                 queue.append((event, key))
-        for owner, count in zip(users, counts, strict=True):
-            assert positions(owner) == list(range(1, len(positions(owner)) + 1)), count
+            written = positions(users[user])
+            assert written == list(range(1, len(written) + 1))
 
     assert [positions(user) for user in users] == [list(range(1, count + 1)) for count in counts]
 
