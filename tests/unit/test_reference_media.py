@@ -301,6 +301,28 @@ def test_what_killed_runs_left_is_removed_once_no_live_run_can_own_it(tmp_path):
     assert young.exists()
 
 
+def test_a_set_that_ends_leaves_no_half_written_file_behind(tmp_path):
+    image_set = image_set_of(tmp_path / "in", 1)
+    part = services.output_folder(image_set.pk) / "64" / ".0.jpg.abc.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"of a run that was killed a moment ago")
+
+    resize_image_set(image_set.pk)
+
+    assert sorted(outputs(image_set)) == ["16/0.jpg", "64/0.jpg"]
+
+
+def test_a_slower_second_run_does_not_reopen_a_set_that_is_done(tmp_path):
+    image_set = image_set_of(tmp_path / "in", 1)
+    slower = Progress(image_set.pk, ManualClock())
+    resize_image_set(image_set.pk)
+
+    slower.save(state=ImageSet.State.INTERRUPTED)
+
+    image_set.refresh_from_db()
+    assert (image_set.state, image_set.done) == ("done", 1)
+
+
 def test_metadata_is_dropped_and_the_orientation_applied(tmp_path):
     source = tmp_path / "gps.jpg"
     exif = Image.Exif()
