@@ -17,7 +17,9 @@ _SECRET_NAME = re.compile(
 )
 # One character of a URL. The next URL of a list begins after a ';', ',' or '|', with its scheme.
 _CHARACTER = r"(?:(?![;,|][a-z][a-z0-9+.\-]*:/)\S)"
-_USERINFO = re.compile(rf"(?P<lead>[a-z][a-z0-9+.\-]*:/+|(?<![^\s\"'])//)(?P<userinfo>{_CHARACTER}*)@", re.I)
+_USERINFO = re.compile(
+    rf"(?P<lead>(?:[a-z][a-z0-9+.\-]*)?:/+|(?<![\w/:])//)(?P<userinfo>{_CHARACTER}*)@", re.I
+)
 # user:password@host without a scheme, as it is pasted by mistake
 _BARE_USERINFO = re.compile(rf"(?<![\w/:*])(?P<user>[\w.+%\-]*):(?!/){_CHARACTER}+@", re.I)
 _USER = re.compile(r"[\w.+%\-]*:")
