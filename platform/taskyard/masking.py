@@ -38,7 +38,8 @@ def mask_url(text: str) -> str:
     # A password may look like a parameter, and a parameter's value like userinfo: both are found in the text
     # as it came, and what overlaps is masked as one.
     spans = sorted([*_userinfo_spans(text), *_parameter_spans(text)])
-    shown, at = [], 0
+    shown: list[str] = []
+    at = 0
     for start, end in spans:
         if start > at or not shown:
             shown += [text[at:start], MASK]
