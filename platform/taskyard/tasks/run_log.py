@@ -10,7 +10,7 @@ from celery.exceptions import Ignore, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.tasks.publish import PUBLISHED_AT
-from taskyard.tasks.run_context import correlation_id_of, header_of
+from taskyard.tasks.run_context import correlation_id_of, number_of
 from taskyard.tasks.traceback import task_traceback
 
 if TYPE_CHECKING:
@@ -70,5 +70,5 @@ def run_fields(task: Any, request: Any) -> dict[str, Any]:
 
 
 def _wait_seconds(request: Any, now: float) -> float | None:
-    published_at = header_of(request, PUBLISHED_AT)
-    return None if published_at is None else round(max(0.0, now - float(published_at)), 4)
+    published_at = number_of(request, PUBLISHED_AT)
+    return None if published_at is None else round(max(0.0, now - published_at), 4)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
+from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.correlation import HEADER
@@ -23,6 +24,23 @@ STORE_RETRY_SECONDS = 10.0
 
 class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
+
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+        """Celery's hook: what is called with each message."""
+        handle = super().create_task_handler(*args, **kwargs)
+
+        def on_task_received(message: Any) -> None:
+            try:
+                handle(message)
+            except Exception as error:
+                # Kombu counts KeyError as a lost connection, too.
+                is_broker = isinstance(error, self.connection_errors) and not isinstance(error, LookupError)
+                if is_broker or _is_reserved(message):
+                    raise
+                # Stock Celery ends here, or connects again for ever: one wrong header stops every worker.
+                self.on_invalid_task(None, message, error)
+
+        return on_task_received
 
     def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")
@@ -39,14 +57,6 @@ class Consumer(CeleryConsumer):
 
     def _keep(self, message: Any, reason: str, error: str) -> None:
         failure = failure_of_message(message, reason=reason, error=error)
-        log.error(
-            "message set aside as a dead letter",
-            reason=reason,
-            error=error,
-            task=failure.task_name,
-            task_id=failure.task_id,
-            queue=failure.queue,
-        )
         self._store(failure, lambda: message.reject_log_error(log, self.connection_errors))
 
     def _store(self, failure: failures.Failure, acknowledge: Callable[[], None]) -> None:
@@ -57,6 +67,11 @@ class Consumer(CeleryConsumer):
             self.timer.call_after(STORE_RETRY_SECONDS, self._store, (failure, acknowledge))
         else:
             acknowledge()
+
+
+def _is_reserved(message: Any) -> bool:
+    """Return whether the message has become a request that the pool may know: then it is not the message's fault."""
+    return any(request.message is message for request in tuple(state.reserved_requests))
 
 
 def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Failure:
@@ -77,7 +92,6 @@ def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Fai
         priority=properties.get("priority"),
         headers=headers,
         correlation_id=str(headers.get(HEADER) or ""),
-        retries=int(headers.get("retries") or 0),
         error=error,
         raw=f"content-type: {message.content_type}\n\n{raw}",
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.exceptions import InvalidTaskError
 from celery.worker import state
 from celery.worker.request import Request as CeleryRequest
 
@@ -29,6 +31,7 @@ class Request(CeleryRequest):
 
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
+        check_headers(self._request_dict)
         self.time_limits = self._limits(*(self.time_limits or (None, None)))
         self._request_dict["timelimit"] = list(self.time_limits)
         # Celery puts the message property of this name here, which is the task id; the header is ours.
@@ -138,6 +141,27 @@ class Request(CeleryRequest):
 
     def _log_end(self, event: str, **fields: Any) -> None:
         log.error(event, **run_fields(self._task, self._context), **fields)
+
+
+def check_headers(headers: Mapping[str, Any]) -> None:
+    """Refuse a message whose headers would break the parent or the run, wherever they are used first.
+
+    Raises:
+        InvalidTaskError: names the header; the consumer makes the message a dead letter.
+    """
+    limits = headers.get("timelimit") or (None, None)
+    if not (isinstance(limits, (list, tuple)) and len(limits) == 2 and all(map(_is_limit, limits))):
+        raise InvalidTaskError(f"the header timelimit is {limits!r}, not two numbers or null")
+    if not isinstance(headers.get("retries") or 0, int):
+        raise InvalidTaskError(f"the header retries is {headers['retries']!r}, not a number")
+    if not isinstance(headers["id"], str):
+        raise InvalidTaskError(f"the header id is {headers['id']!r}, not a text")
+    if not isinstance(headers["args"], (list, tuple)) or not isinstance(headers["kwargs"], dict):
+        raise InvalidTaskError("the arguments are not a list and an object")
+
+
+def _is_limit(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and value > 0)
 
 
 def _first(*values: Any) -> Any:
