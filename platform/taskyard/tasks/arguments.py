@@ -72,16 +72,17 @@ def _check(task_name: str, path: str, value: Any, depth: int = 0) -> int:
         raise _not_json(
             task_name, path, value, f"it is nested over {_MAX_DEPTH} levels deep, or contains itself"
         )
-    if isinstance(value, Mapping) and kind is dict:
+    # subclasses too: a task may be given a Celery signature, which is one
+    if isinstance(value, dict):
         total = 2
         for key, item in value.items():
-            if type(key) is not str:
+            if not isinstance(key, str):
                 raise _not_json(
                     task_name, path, key, "the worker would see this key as a string; use string keys"
                 )
             total += _text_bytes(key) + 4 + _check(task_name, f"{path}[{key!r}]", item, depth + 1)
         return total
-    if kind in (list, tuple):
+    if kind is tuple or isinstance(value, list):
         return 2 + sum(_check(task_name, f"{path}[{i}]", item, depth + 1) + 2 for i, item in enumerate(value))
     if isinstance(value, _RESTORED):
         return 128 + len(str(value))

@@ -7,7 +7,7 @@ in `taskyard.tasks.publish`; both are short enough to read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import celery
@@ -16,6 +16,7 @@ from celery.exceptions import CDeprecationWarning, Reject
 from taskyard.retry import RetryPolicy
 from taskyard.tasks import definition, redaction
 from taskyard.tasks.bulk import BulkResult, enqueue_many
+from taskyard.tasks.outcome import keep_late_failure
 from taskyard.tasks.publish import published_now
 from taskyard.tasks.run import run_task
 
@@ -54,7 +55,6 @@ class Task(celery.Task):
     idempotent: str | None = None
     idempotent_reason: str = ""
     _decorated = False
-    is_bound = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -69,14 +69,16 @@ class Task(celery.Task):
     @classmethod
     def bind(cls, app: Any) -> Any:
         with warnings.catch_warnings():
-            # Celery 6 drops the attribute; here it is how a task says its queue, which our router reads.
-            warnings.filterwarnings("ignore", r"\s*The 'queue' task attribute", category=CDeprecationWarning)
+            # Celery 6 drops the attributes; here they are how a task says its queue and its priority, which
+            # our router and our publish read.
+            warnings.filterwarnings(
+                "ignore", r"\s*The '(queue|priority)' task attribute", category=CDeprecationWarning
+            )
             return super().bind(app)
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
         """Celery's hook: the task has met its app, so its queue, limits and policy are known now."""
-        cls.is_bound = not isinstance(vars(cls).get("run"), staticmethod)
         prepare = getattr(app, "prepare_task", None)
         if prepare is not None:
             prepare(cls)
@@ -98,6 +100,20 @@ class Task(celery.Task):
                 return super().retry(*args, **kwargs)
         except Reject as reject:
             raise Reject(reject.reason, requeue=True) from reject
+        except self.MaxRetriesExceededError:
+            if not self.redact:
+                raise
+            # Celery's text shows the arguments
+            raise self.MaxRetriesExceededError(f"Can't retry {self.name}[{self.request.id}]") from None
+
+    def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, _: Any) -> None:
+        """Celery's hook for every final failure; keeps those that ended after the task's own code.
+
+        A result that is not JSON, for instance, fails when it is stored. A subclass that overrides this calls
+        it.
+        """
+        if self.request.id == task_id:
+            keep_late_failure(self, exc, args, kwargs)
 
     def enqueue_many(self, calls: Iterable[Any], *, chunk_size: int = 500, **options: Any) -> BulkResult:
         """Publish many calls of this task, pipelined: thousands a second instead of hundreds.
@@ -119,9 +135,4 @@ class Task(celery.Task):
 
     def redacted(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments as they may be shown."""
-        names = redaction.positional_names(_function(self.run), bound=self.is_bound) if self.redact else ()
-        return redaction.redact_arguments(args, kwargs, names=names, marked=self.redact)
-
-
-def _function(run: Callable[..., Any]) -> Callable[..., Any]:
-    return getattr(run, "__func__", run)
+        return redaction.redact_arguments(args, kwargs, run=self.run, marked=self.redact)

@@ -32,19 +32,33 @@ _EXHAUSTED = ("dead_letter", "drop")
 
 
 def check_options(task_class: type[Any], base: type[Any]) -> None:
-    """Refuse options of a decorated task that nothing reads.
+    """Refuse options of a decorated task that nothing reads, or that would replace one of its methods.
 
     Raises:
         TaskDefinitionError: names the option and the nearest one that exists.
     """
-    known = {name for name in dir(base) if not name.startswith("_")} | _CELERY_OPTIONS
-    for name in vars(task_class):
-        if not name.startswith("_") and name not in known:
+    methods = {name for name in dir(base) if _is_method(base, name)}
+    options = {name for name in dir(base) if not name.startswith("_")} - methods | _CELERY_OPTIONS | {"retry"}
+    task = f"Task {vars(task_class).get('name')!r}"
+    for name, value in vars(task_class).items():
+        if name == "retry":
+            # a policy has been taken out by now
             raise TaskDefinitionError(
-                f"Task {vars(task_class).get('name')!r} has the unknown option {name!r}."
-                f"{did_you_mean(name, known)} "
+                f"{task} has retry={value!r}. Give a policy of taskyard.retry, as in Exponential(max_retries=5)."
+            )
+        # functions are hooks: on_failure=..., before_start=...
+        is_hook = name in methods and (callable(value) or isinstance(value, classmethod))
+        if not name.startswith("_") and name not in options and not is_hook:
+            raise TaskDefinitionError(
+                f"{task} has the unknown option {name!r}.{did_you_mean(name, options)} "
                 "See the guide page on tasks for the options."
             )
+
+
+def _is_method(base: type[Any], name: str) -> bool:
+    # static: reading `app` of a class looks for the current application
+    attribute = inspect.getattr_static(base, name)
+    return callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
 def check_values(task: Any) -> None:

@@ -17,7 +17,7 @@ from taskyard.errors import OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT
-from taskyard.tasks.run_context import header_of
+from taskyard.tasks.run_context import number_of
 from taskyard.tasks.traceback import task_traceback
 
 if TYPE_CHECKING:
@@ -26,10 +26,19 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("taskyard.task")
 
 
+# Set on the request of a run whose failure is recorded, or dropped on purpose.
+_SETTLED = "failure_is_settled"
+
+
 def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
     try:
         return call_next()
-    except (Retry, Ignore, Reject):
+    except (Retry, Ignore):
+        raise
+    except Reject as reject:
+        if not reject.requeue:
+            # Celery acknowledges it, and on Redis nothing would be left of the message.
+            _record(run.task, run.request, run.args, run.kwargs, reject, "rejected")
         raise
     except Snooze as snooze:
         _snooze(run, snooze)
@@ -41,8 +50,8 @@ def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
 
 def age_seconds(request: Any) -> float:
     """Return the time since the task was first published; 0 for a message that does not say."""
-    first = header_of(request, FIRST_PUBLISHED_AT)
-    return 0.0 if first is None else max(0.0, SYSTEM_CLOCK.now().timestamp() - float(first))
+    first = number_of(request, FIRST_PUBLISHED_AT)
+    return 0.0 if first is None else max(0.0, SYSTEM_CLOCK.now().timestamp() - first)
 
 
 def _retry_or_fail(run: Run, error: Exception) -> None:
@@ -58,21 +67,35 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
 
 
+def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> None:
+    """Record a failure that happened after the task's own code, unless this run's failure is recorded."""
+    if getattr(task.request, _SETTLED, False):
+        return
+    _record(task, task.request, args, kwargs, error, "not_retryable")
+    log.error("task failed after its run", error=type(error).__name__, reason=str(error))
+
+
 def _fail(run: Run, error: Exception, reason: str) -> None:
     """Record the final failure, then let the exception end the run."""
     if run.task.on_exhausted == "drop" and reason != "not_retryable":
         log.warning("task dropped", reason=reason, error=type(error).__name__)
+        setattr(run.request, _SETTLED, True)
         raise error
-    failure = failures.from_run(run.task, run.request, run.args, run.kwargs, error=error, reason=reason)
-    try:
-        failures.record(failure)
-    except Exception as store_error:
-        log.exception("dead letter not stored, the message is put back", reason=reason)
-        raise Reject(store_error, requeue=True) from error
+    _record(run.task, run.request, run.args, run.kwargs, error, reason)
     if isinstance(error, MemoryError):
         # Celery lets it through to the parent as a lost process, which would run the task again.
         raise OutOfMemoryError(str(error)) from error.with_traceback(task_traceback(error))
     raise error
+
+
+def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, reason: str) -> None:
+    """Write the dead letter, or have the message put back."""
+    try:
+        failures.record(failures.from_run(task, request, args, kwargs, error=error, reason=reason))
+    except Exception as store_error:
+        log.exception("dead letter not stored, the message is put back", reason=reason)
+        raise Reject(store_error, requeue=True) from error
+    setattr(request, _SETTLED, True)
 
 
 def _snooze(run: Run, snooze: Snooze) -> None:

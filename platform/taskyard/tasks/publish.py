@@ -59,7 +59,7 @@ def stamp_headers(headers: dict[str, Any] | None, *, task_id: str, clock: Clock)
 
 
 def _correlation_id_of_run() -> str | None:
-    """Return that of the run in this thread: callbacks, chain and chord are published after the task's own code."""
+    """Return that of the run in this thread: callbacks and chains are published after the task's own code."""
     task = get_current_worker_task()
     return None if task is None else task.request.correlation_id
 
