@@ -18,7 +18,9 @@ QUEUES = {"critical": {"soft_time_limit_seconds": 25, "time_limit_seconds": 30}}
 @pytest.fixture
 def app() -> Any:
     return create_app(
-        "limits", settings=build_settings({"BROKER_URL": "redis://127.0.0.1:1/0", "QUEUES": QUEUES})
+        "limits",
+        settings=build_settings({"BROKER_URL": "redis://127.0.0.1:1/0", "QUEUES": QUEUES}),
+        set_as_current=False,
     )
 
 

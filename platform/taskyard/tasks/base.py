@@ -17,8 +17,10 @@ from taskyard.retry import RetryPolicy
 from taskyard.tasks import definition, redaction
 from taskyard.tasks.bulk import BulkResult, enqueue_many
 from taskyard.tasks.outcome import keep_late_failure
-from taskyard.tasks.publish import published_now
+from taskyard.tasks.publish import is_broker_failure, published_now
 from taskyard.tasks.run import run_task
+
+MISSING = object()
 
 
 class Task(celery.Task):
@@ -58,8 +60,8 @@ class Task(celery.Task):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        given = vars(cls).get("retry")
-        if isinstance(given, RetryPolicy):
+        given = vars(cls).get("retry", MISSING)
+        if given is None or isinstance(given, RetryPolicy):
             # `retry=` is the natural name of the option, and the name of Celery's method
             cls.retry_policy = given
             del cls.retry
@@ -99,7 +101,10 @@ class Task(celery.Task):
             with published_now():
                 return super().retry(*args, **kwargs)
         except Reject as reject:
-            raise Reject(reject.reason, requeue=True) from reject
+            if is_broker_failure(reject.reason):
+                raise Reject(reject.reason, requeue=True) from reject
+            # Put back, it would fail again at once and for ever.
+            raise reject.reason from reject
         except self.MaxRetriesExceededError:
             if not self.redact:
                 raise

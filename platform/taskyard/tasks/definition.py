@@ -44,7 +44,8 @@ def check_options(task_class: type[Any], base: type[Any]) -> None:
         if name == "retry":
             # a policy has been taken out by now
             raise TaskDefinitionError(
-                f"{task} has retry={value!r}. Give a policy of taskyard.retry, as in Exponential(max_retries=5)."
+                f"{task} has retry={value!r}. "
+                "Give a policy of taskyard.retry, as in Exponential(max_retries=5)."
             )
         # functions are hooks: on_failure=..., before_start=...
         is_hook = name in methods and (callable(value) or isinstance(value, classmethod))
