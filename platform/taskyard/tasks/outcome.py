@@ -16,7 +16,7 @@ from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
-from taskyard.tasks.publish import FIRST_PUBLISHED_AT
+from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
 from taskyard.tasks.traceback import task_traceback
 
@@ -63,8 +63,14 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     )
     if not decision.is_retry:
         _fail(run, error, decision.reason)
-    # The policy has decided: Celery's own bound must not decide again, and differently.
-    raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
+    try:
+        # The policy has decided: Celery's own bound must not decide again, and differently.
+        raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
+    except (Retry, Reject):
+        raise
+    except Exception:
+        log.exception("the retry cannot be published")
+        _fail(run, error, "not_retryable")
 
 
 def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> None:
@@ -109,7 +115,9 @@ def _snooze(run: Run, snooze: Snooze) -> None:
         try:
             signature.apply_async(on_commit=False)
         except Exception as error:
-            raise Reject(error, requeue=True) from error
+            if is_broker_failure(error):
+                raise Reject(error, requeue=True) from error
+            _fail(run, error, "not_retryable")
     outcome = Retry(message=str(snooze), when=snooze.delay_seconds, is_eager=request.is_eager, sig=signature)
     outcome.snoozed = True
     raise outcome

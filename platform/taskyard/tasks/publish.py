@@ -121,6 +121,14 @@ def publish_within_budget(
             time.sleep(PAUSE_SECONDS)
 
 
+def is_broker_failure(error: object) -> bool:
+    """Return whether a publish failed for the broker's sake, so that the same call may succeed later.
+
+    Everything else (a changed signature, arguments that grew too large) fails again each time.
+    """
+    return isinstance(error, (OperationalError, OSError)) and not isinstance(error, EncodeError)
+
+
 def _is_refusal(error: OperationalError) -> bool:
     """Whether the broker answered, with a no: asking again within the budget would not change it."""
     from redis.exceptions import AuthenticationError, BusyLoadingError, ReadOnlyError, ResponseError
