@@ -23,6 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 READY_TIMEOUT_SECONDS = 120
+GIVEN_PASSWORD = "given-password"
 LOGIN = re.compile(r"log in as (\S+) with the password (\S+)")
 
 
@@ -116,7 +117,11 @@ def first(platform: Platform) -> Run:
         run.admin_login = log_in(f"http://127.0.0.1:{platform.web}/admin/login/", *admin)
         run.static_file = httpx.get(f"http://127.0.0.1:{platform.web}/static/admin/css/base.css")
         run.flower_without_login = httpx.get(f"http://127.0.0.1:{platform.flower}/workers")
-        run.flower = httpx.get(f"http://127.0.0.1:{platform.flower}/workers", auth=flower)
+        run.flower = wait_until(
+            lambda: flower_with_worker(f"http://127.0.0.1:{platform.flower}/workers", flower),
+            timeout_seconds=30,
+            what="Flower shows a worker",
+        )
         run.second_up = subprocess.run(
             platform.command, env=platform.environ, capture_output=True, text=True, timeout=60, check=False
         )
@@ -126,6 +131,7 @@ def first(platform: Platform) -> Run:
 @pytest.fixture(scope="module")
 def second(platform: Platform, first: Run) -> Run:
     """The run after that."""
+    platform.environ["TASKYARD_FLOWER_PASSWORD"] = GIVEN_PASSWORD
     with platform.up() as (run, _):
         pass
     return run
@@ -136,6 +142,11 @@ def log_in(url: str, user: str, password: str) -> httpx.Response:
         client.get(url)
         form = {"username": user, "password": password, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
         return client.post(f"{url}?next=/admin/", data=form)
+
+
+def flower_with_worker(url: str, auth: tuple[str, str]) -> httpx.Response | None:
+    response = httpx.get(url, auth=auth)
+    return response if "critical@" in response.text else None
 
 
 def test_the_shown_login_opens_the_admin(first: Run) -> None:
@@ -170,6 +181,10 @@ def test_every_line_has_a_prefix_and_none_a_colour(first: Run) -> None:
     assert "\x1b" not in first.output
 
 
+def test_the_first_run_makes_the_database(first: Run) -> None:
+    assert re.search(r"^migrate +\| Applying \d+ migrations\.$", first.output, re.MULTILINE)
+
+
 def test_each_chosen_queue_has_a_worker(first: Run) -> None:
     ready = set(re.findall(r"worker-(\w+) +\| .*worker ready", first.output))
 
@@ -192,6 +207,11 @@ def test_a_signal_to_the_process_group_stops_everything(first: Run, platform: Pl
 
 def test_the_second_run_finds_everything_and_shows_no_admin_password(second: Run) -> None:
     assert second.row("Admin").endswith("log in as admin; a new password: manage.py changepassword admin")
-    assert "migrate " not in second.output
+    assert not re.search("^migrate ", second.output, re.MULTILINE)
     assert second.exit_code == 0
     assert second.left == []
+
+
+def test_a_password_that_the_user_has_set_is_not_shown(second: Run) -> None:
+    assert GIVEN_PASSWORD not in second.output
+    assert second.row("Flower").endswith("log in as flower with the password in TASKYARD_FLOWER_PASSWORD")

@@ -2,8 +2,8 @@
 
 Runs beside the launcher and reads from it, on standard input, which parts run: "+PID SECONDS" when one has
 started, "-PID" when one has ended. The end of the input is the end of the launcher. Each part then has its
-seconds to end. On Linux the kernel has asked the parts already (see `child.py`), but a worker that has lost its
-broker waits for its running tasks.
+seconds to end. On Linux the kernel has asked the parts already (see `child.py`), but a worker that has lost
+its broker waits for its running tasks.
 
 Like `child.py`, run by its path with `python -I -S`: it uses the standard library and one file beside it.
 """

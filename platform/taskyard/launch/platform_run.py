@@ -133,20 +133,19 @@ class PlatformRun:
 
     def _announce(self) -> None:
         host = reachable_host(self._settings.host)
-        shown_host = f"[{host}]" if ":" in host else host
-        site = f"http://{shown_host}:{self._settings.web_port}"
-        rows = [("Site", f"{site}/"), ("Admin", f"{site}/admin/  {self._take_login_note()}")]
+        address = f"http://[{host}]" if ":" in host else f"http://{host}"
+        site = f"{address}:{self._settings.web_port}/"
+        rows = [("Site", site), ("Admin", f"{site}admin/  {self._take_login_note()}")]
         if self._choice.flower_password is not None:
-            rows.append(
-                (
-                    "Flower",
-                    f"http://{shown_host}:{self._settings.flower_port}/  log in as "
-                    f"{self._settings.flower_user} with the password {self._choice.flower_password}",
-                )
-            )
+            rows.append(("Flower", f"{address}:{self._settings.flower_port}/  {self._flower_note()}"))
         table = "\n".join(f"  {name:<7} {text}" for name, text in rows)
         took_seconds = self._clock.monotonic() - self._began
         self._console.say(f"Everything is ready after {took_seconds:.1f} s. Ctrl-C stops it.\n{table}")
+
+    def _flower_note(self) -> str:
+        shows = self._choice.shows_flower_password
+        password = self._choice.flower_password if shows else "in TASKYARD_FLOWER_PASSWORD"
+        return f"log in as {self._settings.flower_user} with the password {password}"
 
     def _take_login_note(self) -> str:
         login, self._login = self._login, None
