@@ -64,7 +64,7 @@ def record_undecodable(queue: str, raw: bytes, reason: str) -> None:
 
 
 def _json(value: Any) -> Any:
-    """Return the value as on the wire (dates, UUIDs and Decimals in Kombu's encoding), fit for any database."""
+    """Return the value as on the wire (dates, Decimals in Kombu's encoding), fit for any database."""
     # PostgreSQL takes no NUL, no half of a surrogate pair, and no NaN
     native = json.loads(dumps(value).replace("\\u0000", "\\ufffd"), parse_constant=str)
     return json.loads(json.dumps(native, ensure_ascii=False).encode("utf-8", "replace"))

@@ -70,7 +70,7 @@ class Consumer(CeleryConsumer):
 
 
 def _is_reserved(message: Any) -> bool:
-    """Return whether the message has become a request that the pool may know: then it is not the message's fault."""
+    """Return whether the message has become a request that the pool may know: then it is not to blame."""
     return any(request.message is message for request in tuple(state.reserved_requests))
 
 
