@@ -104,8 +104,6 @@ def summarise(run_id: int, *, clock: Clock = SYSTEM_CLOCK) -> bool:
         Cancel: the run is gone.
     """
     run = _find_run(run_id)
-    if run.state == ImportRun.State.DONE:
-        return False
     if missing := chunks.unfinished(run_id).count():
         raise Snooze(SUMMARY_PAUSE_SECONDS, f"{missing} chunks of import {run_id} are not done")
     summary = summaries.build(run)

@@ -304,6 +304,21 @@ def test_a_chunk_that_runs_again_changes_nothing(tmp_path):
 
 
 @pytest.mark.django_db
+def test_late_redeliveries_do_not_need_the_copy_any_more(tmp_path):
+    run = planned_run(tmp_path, HEADER + GOOD)
+    import_all(run)
+    services.summarise(run.pk)
+    default_storage.delete(run.file.name)
+
+    tasks.fetch_file(run.pk)
+    tasks.validate_file(run.pk)
+    tasks.import_chunk(run.pk, 0, 1)
+    tasks.summarise(run.pk)
+
+    assert ImportRun.objects.get().state == "done"
+
+
+@pytest.mark.django_db
 def test_of_two_runs_of_a_chunk_at_once_one_has_an_effect(tmp_path):
     run = planned_run(tmp_path, HEADER + GOOD)
     chunk = run.chunks.get()  # as both have read it

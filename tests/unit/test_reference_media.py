@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
+import warnings
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -119,12 +121,14 @@ def test_a_run_resumes_where_the_last_one_stopped(tmp_path):
     target = services.output_folder(image_set.pk)
     pictures.resize_picture(tmp_path / "in/0.jpg", target, SIZES)
     pictures.resize_picture(tmp_path / "in/1.jpg", target, SIZES[:1])
-    before = outputs(image_set)
+    before, clock, shown = outputs(image_set), ManualClock(), []
+    clock.on_tick = lambda: shown.append(ImageSet.objects.get().done)
 
-    resize_image_set(image_set.pk)
+    services.resize_image_set(image_set.pk, clock=clock)
 
     after = outputs(image_set)
     assert len(after) == 8
+    assert shown[1] == 1  # what is finished counts from the start
     assert {name: after[name] for name in before} == before  # finished files were not touched
     image_set.refresh_from_db()
     assert (image_set.state, image_set.done) == ("done", 4)
@@ -134,6 +138,7 @@ def test_a_finished_set_is_not_touched_by_a_second_delivery(tmp_path):
     image_set = image_set_of(tmp_path / "in", 2)
     resize_image_set(image_set.pk)
     before, finished_at = outputs(image_set), ImageSet.objects.get().finished_at
+    shutil.rmtree(tmp_path / "in")  # nobody needs the source any more
 
     resize_image_set(image_set.pk)
 
@@ -242,7 +247,11 @@ def test_a_decompression_bomb_is_a_broken_picture(tmp_path, edge):
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_of_zeros(edge))
 
-    with pytest.raises(BrokenPictureError, match="decompression bomb"):
+    # as in a worker; in the tests every warning is an error anyway
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(BrokenPictureError, match="decompression bomb"),
+    ):
         pictures.resize_picture(bomb, tmp_path / "out", [16])
 
     assert not (tmp_path / "out").exists()
@@ -273,6 +282,11 @@ def test_a_full_disk_is_not_taken_for_a_broken_picture(tmp_path):
     image_set.refresh_from_db()
     assert (image_set.state, image_set.broken) == ("interrupted", 0)
     assert image_set.note.startswith("FileExistsError")
+
+
+def test_a_failing_disk_is_not_taken_for_a_broken_picture(tmp_path):
+    with pytest.raises(OSError, match="too long"):
+        pictures.resize_picture(tmp_path / ("x" * 300 + ".jpg"), tmp_path / "out", [16])
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path):

@@ -439,6 +439,11 @@ def test_private_addresses_can_be_allowed(address):
     assert destination.addresses == (address,)
 
 
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
+def test_public_addresses_are_allowed_also_through_nat64(address):
+    check_destination("http://h.example/", allow_private=False, resolver=lambda host, port: [address])
+
+
 @pytest.mark.parametrize(
     "url", ["ftp://example.com/", "file:///etc/passwd", "//example.com/", "http://", "gopher://x"]
 )
