@@ -20,10 +20,13 @@ from taskyard.tasks import failures
 log = structlog.stdlib.get_logger("taskyard.worker")
 
 STORE_RETRY_SECONDS = 10.0
+EXIT_OK = 0
 
 
 class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
+
+    _stops_at_connection_loss = False
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         """Celery's hook: what is called with each message."""
@@ -41,6 +44,22 @@ class Consumer(CeleryConsumer):
                 self.on_invalid_task(None, message, error)
 
         return on_task_received
+
+    def stop_at_connection_loss(self) -> None:
+        """Have the worker stop instead of connecting again; at once if it is connecting now.
+
+        With its connection the worker has lost what it runs: those tasks are stopped, and run again elsewhere.
+        Without this, a worker that is told to stop while its broker is away would wait for the broker.
+        """
+        self._stops_at_connection_loss = True
+        if self.connection is None:
+            state.should_stop = EXIT_OK
+
+    def on_connection_error_after_connected(self, exc: BaseException) -> None:
+        """Celery's hook: the connection is lost."""
+        super().on_connection_error_after_connected(exc)
+        if self._stops_at_connection_loss:
+            state.should_stop = EXIT_OK
 
     def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")
