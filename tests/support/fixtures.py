@@ -18,6 +18,7 @@ __all__ = [
     "database_template",
     "new_site",
     "own_broker",
+    "own_valkey",
     "postgres",
     "postgres_database",
     "shared_site",
@@ -99,6 +100,13 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RespServer]:
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RespServer]:
     """A broker of this test, of each kind in turn, to be killed, frozen and restarted."""
     with running(SERVERS[request.param](tmp_path / "broker")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_valkey(tmp_path: Path) -> Iterator[RespServer]:
+    """A broker of this test, to be hurt, where the kind does not matter."""
+    with running(ValkeyServer(tmp_path / "broker")) as server:
         yield server
 
 

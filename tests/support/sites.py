@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from celery import current_app
 
 from taskyard.app import TaskyardCelery, create_app
 from taskyard.conf import build_settings, settings_from_environ
@@ -176,9 +175,7 @@ def _variables(settings: Mapping[str, Any]) -> dict[str, str]:
 def _make_app(environment: Mapping[str, str]) -> TaskyardCelery:
     import tests.probe_app.tasks  # noqa: F401 - declares the tasks
 
-    before = current_app._get_current_object()  # type: ignore[attr-defined]
-    app = create_app("probe", settings=build_settings(settings_from_environ(environment)))
-    # The app of the project stays the current one in the process of the tests.
-    before.set_current()
+    settings = build_settings(settings_from_environ(environment))
+    app = create_app("probe", settings=settings, set_as_current=False)
     app.finalize()
     return app

@@ -71,13 +71,16 @@ class WorkerProcess:
     def wait_until_ready(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
         self.wait_for_log("worker ready", timeout_seconds=timeout_seconds)
 
-    def log_events(self, message: str | None = None, **fields: Any) -> list[Event]:
-        """Return the log lines with this message and these fields."""
+    def log_events(self, message: str | None = None, *, is_start: bool = False, **fields: Any) -> list[Event]:
+        """Return the log lines with this message (or one that starts so) and these fields."""
+
+        def is_wanted(text: str) -> bool:
+            return message is None or text == message or (is_start and text.startswith(message))
+
         return [
             event
             for event in map(_parse, tuple(self.lines))
-            if message in (None, event["message"])
-            and all(event.get(name) == value for name, value in fields.items())
+            if is_wanted(event["message"]) and all(event.get(name) == value for name, value in fields.items())
         ]
 
     def wait_for_log(
