@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from celery import current_app, shared_task
 
 from taskyard.checks import check_development_values, check_explicit_names
 from taskyard.conf import build_settings
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -57,3 +64,23 @@ def test_a_name_made_from_the_module_is_warned_of() -> None:
 
 def test_the_reference_tasks_have_names_of_their_own() -> None:
     assert [message.msg for message in check_explicit_names() if "'tasks." in str(message.msg)] == []
+
+
+def test_the_tasks_of_an_app_that_nothing_has_imported_are_checked() -> None:
+    """In a process of its own: this one has imported them."""
+    program = (
+        "import django, sys; django.setup(); from django.core.management import call_command; "
+        "assert 'tasks.imports.tasks' not in sys.modules; call_command('check'); "
+        "assert 'tasks.imports.tasks' in sys.modules"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'platform'}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -26,6 +26,10 @@ def check_explicit_names(**_: Any) -> list[CheckMessage]:
 def _derived_names() -> Iterator[Any]:
     from celery import current_app
 
+    # The tasks of every app, also of those that nothing has imported yet; a wrong declaration raises here.
+    # Not by the loader's import_default_modules(): Celery answers its signal with another run of these
+    # checks.
+    current_app.autodiscover_tasks(force=True)
     for task in current_app.tasks.values():
         function = getattr(task, "__wrapped__", None)
         if not isinstance(task, Task) or function is None:
