@@ -85,8 +85,7 @@ def test_the_dead_letter_page_explains_every_reason_that_is_given() -> None:
 
     explained = set(re.findall(r"^\| `([a-z_]+)` \|", text.partition("## Reasons")[2], re.M))
 
-    # Nothing gives `rejected` in this version.
-    assert explained == set(DeadLetter.Reason.values) - {"rejected"}
+    assert explained == set(DeadLetter.Reason.values)
 
 
 def test_the_reference_page_names_every_reference_app() -> None:
