@@ -91,6 +91,14 @@ def test_every_picture_is_written_in_every_size(tmp_path):
         assert image.size == (64, 43)
 
 
+def test_a_started_set_is_published_after_the_commit(tmp_path, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks() as callbacks:
+        image_set = services.start_image_set(tmp_path)
+
+    assert (image_set.state, image_set.sizes) == ("waiting", [1280, 640, 160])
+    assert len(callbacks) == 1
+
+
 def test_generated_photographs_go_through_with_the_truncated_one_reported(tmp_path):
     generated = generate_photographs(tmp_path / "in", 8, random.Random(1))
     image_set = services.create_image_set(generated.folder, SIZES)

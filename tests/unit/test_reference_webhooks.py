@@ -22,6 +22,7 @@ from tasks.webhooks.errors import (
     ReceiverUnavailableError,
     SignatureError,
 )
+from tasks.webhooks.events import notify
 from tasks.webhooks.load import create_deliveries, generate_events
 from tasks.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tasks.webhooks.receiver import WebhookReceiver
@@ -376,6 +377,18 @@ def test_ended_retries_are_noted_but_never_over_a_success():
     failed.refresh_from_db()
     delivered.refresh_from_db()
     assert (failed.state, failed.last_error, delivered.state) == ("failed", "no", "delivered")
+
+
+@pytest.mark.django_db
+def test_an_event_goes_to_the_active_endpoints_after_the_commit(django_capture_on_commit_callbacks):
+    active = WebhookEndpoint.objects.create(url="https://a.example/")
+    WebhookEndpoint.objects.create(url="https://b.example/", active=False)
+
+    with django_capture_on_commit_callbacks() as callbacks:
+        (delivery,) = notify("order.confirmed", {"id": 7})
+
+    assert (delivery.endpoint, delivery.event, delivery.payload) == (active, "order.confirmed", {"id": 7})
+    assert [callback.args for callback in callbacks] == [([delivery.pk],)]
 
 
 # Where webhooks may go
