@@ -112,8 +112,8 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # Our own structured logging is set up through the setup_logging signal.
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        # Celery's Django fix-up closes every connection before and after each task; ours are kept while they are
-        # good (taskyard.worker.signals). It reads this upper-case name only.
+        # Celery's Django fix-up closes every connection before and after each task; ours are kept while they
+        # are good (taskyard.worker.signals). It reads this upper-case name only.
         DB_REUSE_MAX: 1_000_000_000,
         # The consumer that keeps what it cannot understand (taskyard.worker.consumer).
         "worker_consumer": "taskyard.worker.consumer:Consumer",

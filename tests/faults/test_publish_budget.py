@@ -1,4 +1,4 @@
-"""A broker that is frozen or gone: a publish ends within its budget, and a web page that publishes answers."""
+"""A broker that is frozen or gone: a publish ends within its budget, and a web page answers."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""SIGTERM in the middle of tasks: each finishes, or the next worker has it at once; none is lost, none runs twice."""
+"""SIGTERM in the middle of tasks: each finishes, or the next worker has it at once; none is lost."""
 
 import pytest
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-
 from taskyard.app import TaskyardCelery, create_app
 from taskyard.conf import build_settings, settings_from_environ
 from tests.support.console import ProjectConsole

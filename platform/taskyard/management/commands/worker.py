@@ -76,7 +76,6 @@ def worker_arguments(settings: Settings, queues: list[QueueSpec], options: dict[
 def run_worker(arguments: list[str]) -> None:
     """Run Celery's worker in this process; returns when it has stopped."""
     from celery import current_app
-
     from celery.platforms import SecurityWarning
 
     from taskyard.worker.signals import connect_worker_signals
