@@ -1,4 +1,4 @@
-"""How a run that has succeeded publishes what comes next: its callbacks, and the next step of its chain."""
+"""How messages are published: with which connections, and what comes next after a run that has succeeded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from celery.exceptions import Reject
 from kombu.exceptions import EncodeError, OperationalError
 
 from taskyard.errors import ArgumentError
+from taskyard.transport.pools import producers
 
 
 class AMQP(CeleryAMQP):
-    """Celery's, but the rest of a chain is never lost with a broker that is away."""
+    """Celery's, but a publish gets a connection within its budget, and no chain ends without a broker."""
+
+    @property
+    def producer_pool(self) -> Any:
+        """Celery's producers, with our pool."""
+        if self._producer_pool is None:
+            # first the connections: their limit is that of all pools
+            limit = self.app.pool.limit
+            self._producer_pool = producers[self.app.connection_for_write()]
+            if self._producer_pool.limit != limit:
+                self._producer_pool.limit = limit
+        return self._producer_pool
 
     def _retry_publish(self, publish: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Celery's hook around the publish of callbacks and chains.

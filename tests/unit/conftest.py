@@ -48,7 +48,7 @@ def make_app(settings: Any, clock: FrozenClock) -> Iterator[Callable[..., Any]]:
             "unit", settings=build_settings(given), clock=clock, set_as_current=False, **(routing or {})
         )
         # now, while the settings above are in force
-        assert app.conf.broker_url == "memory://"
+        assert app.conf.broker_url == settings.CELERY_BROKER_URL
         # by default Celery gives a task declared here to every other application of the process, too
         app.task = partial(app.task, shared=False)
         made.append(app)

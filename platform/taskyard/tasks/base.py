@@ -129,12 +129,16 @@ class Task(celery.Task):
             chunk_size: messages a round trip.
             options: execution options for all of them, as for `apply_async`.
 
+        Inside an open transaction, everything waits for the commit, as with `apply_async`.
+
         Returns:
             the task ids in the order of the calls.
 
         Raises:
-            ArgumentError: a call is wrong; nothing of its chunk or the later ones was sent.
-            BulkPublishError: the broker failed midway; says which ids are sent, unsent and uncertain.
+            ArgumentError: a call is wrong; nothing of its chunk or the later ones was sent, and a note on the
+                error counts what was.
+            BulkPublishError: the broker failed midway; says which ids are sent, unsent and uncertain. At the
+                commit, where it was waited for.
         """
         return enqueue_many(self, calls, chunk_size=chunk_size, options=options)
 
