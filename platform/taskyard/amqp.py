@@ -10,21 +10,24 @@ from celery.exceptions import Reject
 from kombu.exceptions import EncodeError, OperationalError
 
 from taskyard.errors import ArgumentError
-from taskyard.transport.pools import producers
+from taskyard.transport.pools import ProducerPool, producers
 
 
 class AMQP(CeleryAMQP):
     """Celery's, but a publish gets a connection within its budget, and no chain ends without a broker."""
 
+    _producer_pool: ProducerPool | None
+
     @property
-    def producer_pool(self) -> Any:
+    def producer_pool(self) -> ProducerPool:
         """Celery's producers, with our pool."""
         if self._producer_pool is None:
             # first the connections: their limit is that of all pools
             limit = self.app.pool.limit
-            self._producer_pool = producers[self.app.connection_for_write()]
-            if self._producer_pool.limit != limit:
-                self._producer_pool.limit = limit
+            pool: ProducerPool = producers[self.app.connection_for_write()]
+            if pool.limit != limit:
+                pool.limit = limit
+            self._producer_pool = pool
         return self._producer_pool
 
     def _retry_publish(self, publish: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
