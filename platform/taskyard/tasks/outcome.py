@@ -18,14 +18,14 @@ from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
-from taskyard.tasks.traceback import task_traceback
+from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
 
 log = structlog.stdlib.get_logger("taskyard.task")
 
-
+STORE_RETRY_SECONDS = 10.0
 # Set on the request of a run whose failure is recorded, or dropped on purpose.
 _SETTLED = "failure_is_settled"
 
@@ -78,7 +78,7 @@ def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> No
     if getattr(task.request, _SETTLED, False):
         return
     _record(task, task.request, args, kwargs, error, "not_retryable")
-    log.error("task failed after its run", error=type(error).__name__, reason=str(error))
+    log.error("task failed after its run", error=type(error).__name__, reason=error_text(error))
 
 
 def _fail(run: Run, error: Exception, reason: str) -> None:
@@ -86,8 +86,8 @@ def _fail(run: Run, error: Exception, reason: str) -> None:
     if run.task.on_exhausted == "drop" and reason != "not_retryable":
         log.warning("task dropped", reason=reason, error=type(error).__name__)
         setattr(run.request, _SETTLED, True)
-        raise error
-    _record(run.task, run.request, run.args, run.kwargs, error, reason)
+    else:
+        _record(run.task, run.request, run.args, run.kwargs, error, reason)
     if isinstance(error, MemoryError):
         # Celery lets it through to the parent as a lost process, which would run the task again.
         raise OutOfMemoryError(str(error)) from error.with_traceback(task_traceback(error))
@@ -95,32 +95,48 @@ def _fail(run: Run, error: Exception, reason: str) -> None:
 
 
 def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, reason: str) -> None:
-    """Write the dead letter, or have the message put back."""
+    """Write the dead letter, or have the task run again later: put back, it would run again at once."""
     try:
         failures.record(failures.from_run(task, request, args, kwargs, error=error, reason=reason))
     except Exception as store_error:
-        log.exception("dead letter not stored, the message is put back", reason=reason)
-        raise Reject(store_error, requeue=True) from error
+        log.exception("dead letter not stored, the task runs again", reason=reason)
+        raise _after_store_failure(task, request, store_error) from error
     setattr(request, _SETTLED, True)
+
+
+def _after_store_failure(task: Any, request: Any, store_error: Exception) -> Exception:
+    try:
+        return _run_later(task, request, STORE_RETRY_SECONDS, "the dead letter store is away")
+    except Exception:
+        return Reject(store_error, requeue=True)
 
 
 def _snooze(run: Run, snooze: Snooze) -> None:
     task, request = run.task, run.request
     if age_seconds(request) + snooze.delay_seconds > task.app.settings.snooze_max_age_seconds:
         _fail(run, snooze, "snoozed_too_long")
-    signature = task.signature_from_request(
-        request, countdown=snooze.delay_seconds, retries=request.retries or 0
-    )
+    try:
+        raise _run_later(task, request, snooze.delay_seconds, str(snooze))
+    except Retry:
+        raise
+    except Exception as error:
+        if is_broker_failure(error):
+            raise Reject(error, requeue=True) from error
+        _fail(run, error, "not_retryable")
+
+
+def _run_later(task: Any, request: Any, delay_seconds: float, why: str) -> Retry:
+    """Publish the call again, with the same number of attempts, and return what ends this run.
+
+    Raises:
+        PublishError: the broker did not take it.
+    """
+    signature = task.signature_from_request(request, countdown=delay_seconds, retries=request.retries or 0)
     if not request.is_eager:
-        try:
-            signature.apply_async(on_commit=False)
-        except Exception as error:
-            if is_broker_failure(error):
-                raise Reject(error, requeue=True) from error
-            _fail(run, error, "not_retryable")
-    outcome = Retry(message=str(snooze), when=snooze.delay_seconds, is_eager=request.is_eager, sig=signature)
+        signature.apply_async(on_commit=False)
+    outcome = Retry(message=why, when=delay_seconds, is_eager=request.is_eager, sig=signature)
     outcome.snoozed = True
-    raise outcome
+    return outcome
 
 
 def _cancel(run: Run, cancel: Cancel) -> None:

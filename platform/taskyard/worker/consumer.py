@@ -48,9 +48,8 @@ class Consumer(CeleryConsumer):
     def stop_at_connection_loss(self) -> None:
         """Have the worker stop instead of connecting again; at once if it is connecting now.
 
-        With its connection the worker has lost what it runs: those tasks are stopped, and run again
-        elsewhere.
-        Without this, a worker that is told to stop while its broker is away would wait for the broker.
+        Without this, a worker that is told to stop while its broker is away would wait for the broker. What it
+        runs, it cannot acknowledge any more.
         """
         self._stops_at_connection_loss = True
         if self.connection is None:
