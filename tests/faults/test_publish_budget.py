@@ -1,4 +1,4 @@
-"""A broker that is frozen or gone: a publish ends within its budget, and a web page answers."""
+"""A broker that is frozen or gone: a publish ends within its budget, and a page that publishes answers."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,15 @@ class PostgresServer:
         """Stop, cutting the connections of all clients."""
         self._run("pg_ctl", "stop", "--wait", "--mode=fast", "--pgdata", self._data)
         self._is_started = False
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop it for as long as the block lasts, cutting the connections of all clients."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def discard(self) -> None:
         """Stop and remove the data, at the end of a test."""
