@@ -48,7 +48,7 @@ class Consumer(CeleryConsumer):
     def stop_at_connection_loss(self) -> None:
         """Have the worker stop instead of connecting again; at once if it is connecting now.
 
-        Without this, a worker that is told to stop while its broker is away would wait for the broker. What it
+        Without this, a worker that is told to stop while its broker is away waits for it. What it
         runs, it cannot acknowledge any more.
         """
         self._stops_at_connection_loss = True
