@@ -15,7 +15,7 @@ import structlog
 from kombu.utils.json import dumps
 
 from taskyard.tasks.run_context import correlation_id_of
-from taskyard.tasks.traceback import task_traceback
+from taskyard.tasks.traceback import error_text, task_traceback
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
 
@@ -114,6 +114,6 @@ def from_run(
         headers=dict(request.headers or {}),
         correlation_id=correlation_id_of(request),
         retries=request.retries or 0,
-        error=f"{type(error).__name__}: {error}",
+        error=f"{type(error).__name__}: {error_text(error)}",
         traceback="".join(traceback_module.format_exception(type(error), error, task_traceback(error))),
     )
