@@ -87,6 +87,17 @@ def die(self: Any, key: str) -> None:
 
 
 @shared_task(
+    name="probe.die_with_secret",
+    bind=True,
+    redact=("card_number",),
+    retry=Exponential(base_seconds=0.1, max_retries=3, spread=no_jitter),
+)
+def die_with_secret(self: Any, key: str, card_number: str) -> None:
+    record_run(self, "start", key)
+    kill_own_process()
+
+
+@shared_task(
     name="probe.die_then_fail",
     bind=True,
     retry=Exponential(base_seconds=0.1, max_retries=3, spread=no_jitter),
