@@ -82,6 +82,7 @@ class TaskyardCelery(celery.Celery):
         queue = self.router.home_queue(task.name, task.queue)
         spec = table.require(queue, where=f"Task {task.name!r}")
         definition.check_values(task)
+        definition.check_limits(task, spec)
         if task.retry_policy is None:
             task.retry_policy = spec.retry
         if task.on_exhausted is None:
@@ -123,6 +124,7 @@ class TaskyardCelery(celery.Celery):
             options["priority"] = int(
                 Priority.NORMAL if getattr(task, "priority", None) is None else task.priority
             )
+        definition.check_priority(options["priority"], where=f"The call of task {name!r}")
         options["headers"] = publish.stamp_headers(
             options.get("headers"), task_id=task_id, clock=self.taskyard.clock
         )

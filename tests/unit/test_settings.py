@@ -315,7 +315,9 @@ def test_the_path_of_the_data_is_a_path():
 
 def test_unknown_celery_settings_are_refused_with_a_suggestion():
     with pytest.raises(SettingsError) as caught:
-        check_project_options({"CELERY_TASK_ALWAYS_EAGRE": True, "CELERY_TIMEZONE": "UTC", "CELERY_XYZZY": 1})
+        check_project_options(
+            {"CELERY_TASK_ALWAYS_EAGRE": True, "CELERY_BEAT_SCHEDULE": {}, "CELERY_XYZZY": 1}
+        )
 
     assert caught.value.problems == (
         "CELERY_TASK_ALWAYS_EAGRE is not a Celery setting. Did you mean 'CELERY_TASK_ALWAYS_EAGER'?",
@@ -328,3 +330,17 @@ def test_known_celery_settings_get_celerys_names():
         "task_time_limit": 3,
         "beat_schedule": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("CELERY_ACCEPT_CONTENT", "Messages are JSON only (TY007); leave it out."),
+        ("CELERY_TASK_ROUTES", "Give name_rules or content_rules to create_app() instead."),
+    ],
+)
+def test_settings_that_a_promise_stands_on_are_refused(name, advice):
+    with pytest.raises(SettingsError) as caught:
+        check_project_options({name: "anything"})
+
+    assert caught.value.problems == (f"{name} is not yours to set. {advice}",)

@@ -229,3 +229,15 @@ def test_a_wrong_declaration_is_found_at_the_latest_when_the_worker_loads_the_ta
 def test_celerys_own_tasks_are_left_alone(memory_app):
     assert "celery.chord_unlock" in memory_app.tasks
     assert memory_app.tasks["celery.backend_cleanup"].retry_policy is None
+
+
+def test_a_soft_limit_that_the_queue_s_hard_limit_comes_before_is_refused(memory_app):
+    assert refusal(memory_app, soft_time_limit=400) == (
+        "Task 'definition.probe' has soft_time_limit=400, but the hard limit of its queue 'default' is 300 s. "
+        "Give the task a time_limit above its soft limit, too."
+    )
+
+
+def test_a_call_with_an_impossible_priority_is_refused(memory_app):
+    with pytest.raises(TaskDefinitionError, match=r"^The call of task 'definition.probe' has priority=12\. "):
+        declare(memory_app).apply_async(priority=12)

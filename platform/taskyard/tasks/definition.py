@@ -7,6 +7,7 @@ from typing import Any
 
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
+from taskyard.queues import QueueSpec
 
 # Options that Celery's decorators take without there being a class attribute of that name.
 _CELERY_OPTIONS = frozenset(
@@ -62,6 +63,33 @@ def _is_method(base: type[Any], name: str) -> bool:
     return callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
+def check_priority(priority: int, *, where: str) -> None:
+    """Refuse a priority outside 0 to 9.
+
+    Raises:
+        TaskDefinitionError: names the place and the range.
+    """
+    if not MIN_PRIORITY <= int(priority) <= MAX_PRIORITY:
+        raise TaskDefinitionError(
+            f"{where} has priority={priority}. Priorities are "
+            f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
+        )
+
+
+def check_limits(task: Any, spec: QueueSpec) -> None:
+    """Refuse a soft limit that the queue's hard limit comes before.
+
+    Raises:
+        TaskDefinitionError: names both.
+    """
+    soft = task.soft_time_limit
+    if soft is not None and task.time_limit is None and soft >= spec.time_limit_seconds:
+        raise TaskDefinitionError(
+            f"Task {task.name!r} has soft_time_limit={soft}, but the hard limit of its queue {spec.name!r} "
+            f"is {spec.time_limit_seconds:g} s. Give the task a time_limit above its soft limit, too."
+        )
+
+
 def check_values(task: Any) -> None:
     """Refuse values that could never work.
 
@@ -69,11 +97,8 @@ def check_values(task: Any) -> None:
         TaskDefinitionError: limits that contradict each other, an impossible priority, an unknown outcome,
             or a marked argument that the task does not have.
     """
-    if task.priority is not None and not MIN_PRIORITY <= int(task.priority) <= MAX_PRIORITY:
-        raise TaskDefinitionError(
-            f"Task {task.name!r} has priority={task.priority}. Priorities are "
-            f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
-        )
+    if task.priority is not None:
+        check_priority(task.priority, where=f"Task {task.name!r}")
     soft, hard = task.soft_time_limit, task.time_limit
     if soft is not None and hard is not None and not 0 < soft < hard:
         raise TaskDefinitionError(
