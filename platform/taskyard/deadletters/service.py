@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
-from kombu.utils.json import dumps
 
 from taskyard.deadletters.models import DeadLetter
 from taskyard.tasks import failures
+from taskyard.tasks.plain_values import plain, plain_text
 
 # Long text (a hostile message, an error that holds a document) is kept up to here: enough to see what it is.
 TEXT_LIMIT = 256 * 1024
@@ -28,13 +27,13 @@ def record(failure: failures.Failure) -> None:
         "task_name": _name(failure.task_name),
         "queue": _name(failure.queue),
         "priority": _integer(failure.priority),
-        "args": _json(failure.args),
-        "kwargs": _json(failure.kwargs),
-        "headers": _json(failure.headers),
+        "args": plain(failure.args),
+        "kwargs": plain(failure.kwargs),
+        "headers": plain(failure.headers),
         "correlation_id": _name(failure.correlation_id),
-        "error": _text(failure.error)[:TEXT_LIMIT],
-        "traceback": _text(failure.traceback)[-TEXT_LIMIT:],
-        "raw": _text(failure.raw)[:TEXT_LIMIT],
+        "error": plain_text(failure.error)[:TEXT_LIMIT],
+        "traceback": plain_text(failure.traceback)[-TEXT_LIMIT:],
+        "raw": plain_text(failure.raw)[:TEXT_LIMIT],
     }
     identity = {"task_id": task_id, "retries": retries, "reason": reason}
     _retry_once_on_stale_connection(
@@ -60,22 +59,8 @@ def record_undecodable(queue: str, raw: bytes, reason: str) -> None:
     )
 
 
-# What a message says is stored whatever it is: if the database refused it, it would come back for ever.
-
-
-def _json(value: Any) -> Any:
-    """Return the value as on the wire (dates, Decimals in Kombu's encoding), fit for any database."""
-    # PostgreSQL takes no NUL, no half of a surrogate pair, and no NaN
-    native = json.loads(dumps(value).replace("\\u0000", "\\ufffd"), parse_constant=str)
-    return json.loads(json.dumps(native, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _text(value: str) -> str:
-    return value.replace("\x00", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _name(value: str) -> str:
-    return _text(value)[:255]
+    return plain_text(value)[:255]
 
 
 def _integer(value: Any) -> int | None:

@@ -6,14 +6,15 @@ Without a sink, a failure goes to the log with everything that is needed to run 
 
 from __future__ import annotations
 
+import json
 import traceback as traceback_module
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from kombu.utils.json import dumps
 
+from taskyard.tasks.plain_values import plain
 from taskyard.tasks.run_context import correlation_id_of
 from taskyard.tasks.traceback import error_text, task_traceback
 
@@ -84,9 +85,9 @@ def shorten(text: str) -> str:
 def _content_of(failure: Failure) -> dict[str, str]:
     """Return what is needed to run the task again."""
     return {
-        "args": dumps(list(failure.args)),
-        "kwargs": dumps(dict(failure.kwargs)),
-        "headers": dumps(dict(failure.headers)),
+        "args": json.dumps(plain(failure.args)),
+        "kwargs": json.dumps(plain(failure.kwargs)),
+        "headers": json.dumps(plain(failure.headers)),
         "raw": failure.raw,
     }
 
