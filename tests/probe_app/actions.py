@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.test import Client
 
+from taskyard.errors import BulkPublishError
 from tests.probe_app import tasks
 
 
@@ -52,3 +53,13 @@ def get_page(path: str, headers: dict[str, str] | None = None) -> dict[str, Any]
     """Ask the site for a page, through all of its middleware."""
     response = Client().get(path, headers=headers or {})
     return {"status": response.status_code, "headers": dict(response.headers), **response.json()}
+
+
+def publish_many(count: int, chunk_size: int) -> dict[str, Any]:
+    """Make a bulk call, and return its account."""
+    calls = ((f"bulk {number}",) for number in range(count))
+    try:
+        result = tasks.record.enqueue_many(calls, chunk_size=chunk_size)
+    except BulkPublishError as error:
+        return {"sent": error.sent, "unsent": error.unsent, "uncertain": error.uncertain}
+    return {"sent": result.task_ids, "unsent": (), "uncertain": ()}
