@@ -1,0 +1,219 @@
+"""A short torture run against the kit, and the judge of the history on histories known to be good or bad."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.bench.faults import (
+    BROKER_KILL_ALWAYS,
+    BROKER_KILL_EVERYSEC,
+    CHILD_KILL,
+    CONNECTION_CUT,
+    FREEZE,
+    RESTART,
+    WORKER_KILL,
+    FaultEvent,
+)
+from tests.bench.fleet import UnaskedExit
+from tests.bench.history import (
+    BROKER_RESTARTED,
+    CHILD_KILLED,
+    CUT,
+    LOST_ACK,
+    PUBLISHED_TWICE,
+    STOPPED,
+    UNEXPLAINED,
+    WORKER_FORCED,
+    WORKER_FROZEN,
+    WORKER_KILLED,
+    History,
+    Start,
+)
+from tests.bench.inventory import numbers_in
+from tests.bench.prefill import copy_of
+from tests.bench.publisher import ACKNOWLEDGED, UNCERTAIN, Publication
+from tests.bench.verdict import Leftovers, Verdict, judge
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FAULTS = (WORKER_KILL, CHILD_KILL, CONNECTION_CUT, BROKER_KILL_ALWAYS)
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(170)
+def test_no_task_is_lost_or_repeated_without_a_kill(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    tool = [sys.executable, "-m", "tests.bench.torture", f"--faults={','.join(FAULTS)}", f"--json={report}"]
+    options = ["--tasks=500", "--task-ms=60", "--seconds=25", "--seed=11", "--drain=25", "--idempotent"]
+
+    finished = subprocess.run([*tool, *options], cwd=REPOSITORY, capture_output=True, text=True, timeout=160)
+
+    assert report.exists(), finished.stderr
+    found = json.loads(report.read_text())
+    assert found["broken"] == [], finished.stdout
+    assert finished.returncode == 0
+    assert found["acknowledged"] + found["uncertain"] == 500
+    assert set(found["faults"]) == set(FAULTS), "a fault did not happen: the run proves too little"
+
+
+def history(
+    starts: Iterable[Start] = (),
+    faults: Iterable[FaultEvent] = (),
+    *,
+    publication: Publication | None = None,
+    received: dict[str, list[tuple[float, int]]] | None = None,
+) -> History:
+    published = publication or Publication(7, 7, 0.0, 0.1, ACKNOWLEDGED)
+    return History([published], list(starts), received or {}, list(faults))
+
+
+def verdict_on(
+    recorded: History, leftovers: Leftovers | None = None, exits: Iterable[UnaskedExit] = ()
+) -> Verdict:
+    return judge(
+        recorded,
+        leftovers or Leftovers(),
+        list(exits),
+        tasks=1,
+        seconds=1.0,
+        drained=True,
+        lease_seconds=10.0,
+    )
+
+
+def test_one_run_of_each_task_holds_the_promise() -> None:
+    assert verdict_on(history([Start(1.0, 7, "w0", 10)])).held
+
+
+def test_a_task_that_never_ran_and_is_nowhere_is_lost() -> None:
+    verdict = verdict_on(history())
+
+    assert verdict.lost == [7]
+    assert verdict.broken == ["1 acknowledged tasks never ran and are nowhere: 7"]
+
+
+def test_a_task_that_is_still_in_the_broker_is_stranded_and_not_lost() -> None:
+    verdict = verdict_on(history(), Leftovers(held={7}, held_keys={"unacked": 1}))
+
+    assert (verdict.lost, verdict.stranded) == ([], [7])
+    assert verdict.broken == ["not drained: 1 tasks never ran and are still in the broker (1 in 'unacked')"]
+
+
+def test_a_task_that_became_a_dead_letter_without_a_run_breaks_the_promise() -> None:
+    verdict = verdict_on(history(), Leftovers(dead_letters={"poison": [7]}))
+
+    assert verdict.broken == ["1 tasks were set aside without a run"]
+
+
+def test_an_unacknowledged_task_may_be_missing() -> None:
+    uncertain = Publication(7, 7, 0.0, 2.0, UNCERTAIN)
+
+    assert verdict_on(history(publication=uncertain)).held
+
+
+@pytest.mark.parametrize(("ago", "lost", "in_window"), [(0.5, [], [7]), (5.0, [7], [])])
+def test_everysec_may_lose_the_last_second_and_no_more(
+    ago: float, lost: list[int], in_window: list[int]
+) -> None:
+    kill = FaultEvent(BROKER_KILL_EVERYSEC, 0.1 + ago, 0.2 + ago)
+
+    verdict = verdict_on(history(faults=[kill]))
+
+    assert (verdict.lost, verdict.lost_in_everysec_window) == (lost, in_window)
+
+
+def test_always_may_lose_nothing() -> None:
+    assert verdict_on(history(faults=[FaultEvent(BROKER_KILL_ALWAYS, 0.2, 0.3)])).lost == [7]
+
+
+def test_an_exit_that_nobody_asked_for_breaks_the_promise() -> None:
+    verdict = verdict_on(history([Start(1.0, 7, "w0", 10)]), exits=[UnaskedExit("w0", 2.0, 1)])
+
+    assert verdict.broken == ["1 worker exits that nobody asked for"]
+
+
+TWICE = (Start(1.0, 7, "w0", 10), Start(3.0, 7, "w1", 20))
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause", "is_allowed"),
+    [
+        (FaultEvent(WORKER_KILL, 1.5, 1.6, worker="w0"), WORKER_KILLED, True),
+        (FaultEvent(CHILD_KILL, 1.5, 1.5, worker="w0", pid=10), CHILD_KILLED, True),
+        (FaultEvent(FREEZE, 0.5, 15.0, worker="w0"), WORKER_FROZEN, True),
+        (FaultEvent(RESTART, 1.5, 2.5, worker="w0", was_forced=True), WORKER_FORCED, True),
+        (FaultEvent(BROKER_KILL_EVERYSEC, 1.5, 1.9), LOST_ACK, True),
+        (FaultEvent(RESTART, 1.5, 2.5, worker="w0"), STOPPED, False),
+        (FaultEvent(CONNECTION_CUT, 1.5, 1.5), CUT, False),
+        (FaultEvent(BROKER_KILL_ALWAYS, 1.5, 1.9), BROKER_RESTARTED, False),
+        (FaultEvent(WORKER_KILL, 1.5, 1.6, worker="w9"), UNEXPLAINED, False),
+        (FaultEvent(CHILD_KILL, 1.5, 1.5, worker="w0", pid=11), UNEXPLAINED, False),
+        (FaultEvent(WORKER_KILL, 0.5, 0.6, worker="w0"), UNEXPLAINED, False),
+        (FaultEvent(CONNECTION_CUT, 0.05, 0.05), PUBLISHED_TWICE, False),
+    ],
+)
+def test_a_second_run_has_a_cause(fault: FaultEvent, cause: str, is_allowed: bool) -> None:
+    verdict = verdict_on(history(TWICE, [fault]))
+
+    assert verdict.duplicates == {cause: 1}
+    assert verdict.held is is_allowed
+
+
+def test_a_cut_also_explains_a_second_run_of_what_was_only_reserved() -> None:
+    cut = FaultEvent(CONNECTION_CUT, 0.7, 0.7)
+
+    recorded = history(TWICE, [cut], received={"w1": [(0.5, 7)], "w0": [(0.9, 7)]})
+
+    assert recorded.duplicates() == {CUT: 1}
+
+
+def test_recovery_is_from_the_kill_to_the_next_start_elsewhere() -> None:
+    kill = FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0")
+    starts = [*TWICE, Start(1.5, 8, "w0", 10), Start(9.0, 9, "w1", 20)]
+    received = {"w0": [(0.9, 7), (1.4, 8), (1.6, 9)]}
+
+    recovery = history(starts, [kill], received=received).recovery_seconds()
+
+    assert recovery == {WORKER_KILL: [1.0, 7.0]}
+
+
+def test_slow_recovery_breaks_the_promise() -> None:
+    kill = FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0")
+    recorded = history([TWICE[0], Start(18.0, 7, "w1", 20)], [kill], received={"w0": [(0.9, 7)]})
+
+    assert verdict_on(recorded).broken == ["tasks of killed workers ran again within 16.0 s (p99), not 15 s"]
+
+
+def test_an_idempotent_task_without_its_effect_breaks_the_promise() -> None:
+    verdict = verdict_on(history(TWICE[:1]), Leftovers(effects=set()))
+
+    assert verdict.broken == ["1 idempotent tasks have no effect: 7"]
+
+
+def test_messages_are_found_in_any_wrapping() -> None:
+    body = "W1s0MiwgMC4wXSwge30sIG51bGxd"  # [[42, 0.0], {}, null]
+    plain = json.dumps({"body": body, "headers": {}, "properties": {}})
+
+    assert numbers_in(plain.encode()) == [42]
+    assert numbers_in(json.dumps([plain, "exchange", "key"]).encode()) == [42]
+    assert numbers_in(b"default\n" + plain.encode() + plain.encode()) == [42, 42]
+    assert numbers_in(b"taskyard:lease:1") == []
+
+
+def test_a_copied_message_has_ids_and_arguments_of_its_own() -> None:
+    pattern = {
+        "body": "W1s0MiwgMC4wXSwge30sIG51bGxd",
+        "headers": {"id": "a"},
+        "properties": {"delivery_tag": "t"},
+    }
+
+    copied = json.loads(copy_of(json.loads(json.dumps(pattern)), 5, 0.25))
+
+    assert numbers_in(json.dumps(copied).encode()) == [5]
+    assert copied["headers"]["id"] == copied["properties"]["correlation_id"] != "a"
+    assert copied["properties"]["delivery_tag"] != "t"
