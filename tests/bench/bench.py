@@ -47,7 +47,7 @@ def main() -> int:
     """Run from the command line."""
     options = _parser().parse_args()
     end_on_sigterm()
-    progress = Console(stderr=True)
+    progress = Console(stderr=True, soft_wrap=True)
     directory = Path(tempfile.mkdtemp(prefix="taskyard-bench-"))
     samples: Samples = {}
     failures: list[str] = []

@@ -28,7 +28,7 @@ def medians_table(samples: Samples) -> Table:
     """Return the table of medians [lowest-highest]."""
     found = spreads(samples)
     variants = _in_order(variant for _, variant in found)
-    table = Table(title="Median [lowest-highest] of the rounds", title_justify="left")
+    table = Table(title="Median \\[lowest-highest] of the rounds", title_justify="left")
     table.add_column("scenario", style="bold")
     table.add_column("measurement")
     for variant in variants:

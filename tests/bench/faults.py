@@ -122,7 +122,7 @@ class Chaos:
             return True
         if kind == CONNECTION_CUT:
             return self._cut_connections()
-        worker = self.fleet.pick(self.rng)
+        worker = self.fleet.pick()
         if worker is None:
             return False
         if kind == WORKER_KILL:

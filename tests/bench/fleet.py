@@ -12,8 +12,8 @@ from tests.bench.probe.record import RECEIVED_FILE, WORKER
 from tests.bench.processes import Child, forget
 from tests.bench.systems import System, WorkerPlan
 
-# A worker works this long before the next fault may hit it; starting one takes seconds.
-WORK_SECONDS = 1.0
+# A worker works for some time of this range before the next fault may hit it; starting one takes seconds.
+WORK_SECONDS = (0.5, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Worker:
     is_frozen: bool = False
     is_stopping: bool = False
     at_work_since: float | None = None
+    works_for: float = WORK_SECONDS[0]
 
     def notice_work(self) -> None:
         """Note when it has received its first task."""
@@ -48,7 +49,7 @@ class Worker:
     @property
     def is_at_work(self) -> bool:
         """Whether a fault would hit work: before that, killing it proves nothing and only slows the run."""
-        at_work = self.at_work_since is not None and time.monotonic() - self.at_work_since > WORK_SECONDS
+        at_work = self.at_work_since is not None and time.monotonic() - self.at_work_since > self.works_for
         return at_work and not self.is_frozen and not self.is_stopping and self.child.poll() is None
 
 
@@ -60,11 +61,13 @@ class Fleet:
         system: what to start.
         plan: the worker.
         size: how many.
+        rng: seeded.
     """
 
     system: System
     plan: WorkerPlan
     size: int
+    rng: random.Random
     workers: list[Worker] = field(default_factory=list)
     unasked_exits: list[UnaskedExit] = field(default_factory=list)
     lives: int = 0
@@ -87,12 +90,12 @@ class Fleet:
         self.lives += 1
         received = self.system.directory / f"{name}.received"
         child = self.system.start_worker(name, self.plan, env={WORKER: name, RECEIVED_FILE: str(received)})
-        return Worker(name, child, received)
+        return Worker(name, child, received, works_for=self.rng.uniform(*WORK_SECONDS))
 
-    def pick(self, rng: random.Random) -> Worker | None:
-        """Return a worker at work, or None."""
+    def pick(self) -> Worker | None:
+        """Return a worker at work, or None while there is no other to take over its tasks."""
         able = [worker for worker in self.workers if worker.is_at_work]
-        return rng.choice(able) if able else None
+        return self.rng.choice(able) if len(able) >= min(2, self.size) else None
 
     def kill(self, worker: Worker) -> float:
         """SIGKILL a worker with all its processes; return when."""

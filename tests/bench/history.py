@@ -61,6 +61,8 @@ class History:
     faults: Sequence[FaultEvent]
     runs: dict[int, list[Start]] = field(init=False)
     _received_at: dict[tuple[str, int], float] = field(init=False)
+    # task number -> worker -> when it took the task
+    _receipts: dict[int, dict[str, list[float]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.runs = defaultdict(list)
@@ -69,6 +71,11 @@ class History:
         self._received_at = {
             (worker, number): at for worker, items in self.received.items() for at, number in reversed(items)
         }
+
+        self._receipts = defaultdict(lambda: defaultdict(list))
+        for worker, items in self.received.items():
+            for at, number in items:
+                self._receipts[number][worker].append(at)
 
     @property
     def acknowledged(self) -> set[int]:
@@ -79,6 +86,11 @@ class History:
     def uncertain(self) -> set[int]:
         """The tasks whose publish raised: they may run."""
         return {n for p in self.publications if p.outcome != ACKNOWLEDGED for n in p.numbers}
+
+    def failed_without_a_fault(self) -> set[int]:
+        """The tasks whose publish raised while the broker and its connections were left alone."""
+        failed = [p for p in self.publications if p.outcome != ACKNOWLEDGED and not self._was_interrupted(p)]
+        return {n for p in failed for n in p.numbers}
 
     def never_ran(self) -> set[int]:
         """Acknowledged tasks without a run."""
@@ -165,36 +177,43 @@ class History:
         )
 
     def recovery_seconds(self) -> dict[str, list[float]]:
-        """By kind of fault, from the fault to the next start of each task that the process held.
+        """By kind of fault, from the fault until each task that the process held was with another worker.
 
-        Held: received before, and run by somebody later. What was run and acknowledged before is never run
-        again.
+        Held: received before, and received by somebody later. What was run and acknowledged before never
+        comes back. The end is the start of the run; or, where that worker was hit too before it came to it,
+        its receipt, since from then on the next fault counts.
         """
         seconds: dict[str, list[float]] = defaultdict(list)
         for fault in self.faults:
             if fault.kind in (WORKER_KILL, FREEZE) or (fault.kind == RESTART and fault.was_forced):
-                seconds[fault.kind] += self._recovered_from(fault, self._held_by(fault))
+                held = [number for at, number in self.received.get(fault.worker, []) if at <= fault.at]
+                ends = [self._taken_over(number, fault) for number in dict.fromkeys(held)]
+                seconds[fault.kind] += [end - fault.at for end in ends if end is not None]
             elif fault.kind == CHILD_KILL:
-                last = self._last_start_in(fault.pid, fault.at)
-                seconds[fault.kind] += self._recovered_from(fault, [last] if last is not None else [])
+                seconds[fault.kind] += self._rerun_after_child_kill(fault)
         return dict(seconds)
 
-    def _held_by(self, fault: FaultEvent) -> list[int]:
-        return [number for at, number in self.received.get(fault.worker, []) if at <= fault.at]
+    def _taken_over(self, number: int, fault: FaultEvent) -> float | None:
+        """When another worker had the task after the fault; None if none ever had."""
+        receipts = [
+            (at, worker)
+            for worker, items in self._receipts.get(number, {}).items()
+            for at in items
+            if at > fault.at and worker != fault.worker
+        ]
+        if not receipts:
+            return None
+        at, worker = min(receipts)
+        return next(
+            (run.at for run in self.runs.get(number, []) if run.worker == worker and run.at >= at), at
+        )
 
-    def _last_start_in(self, pid: int, before: float) -> int | None:
-        starts = [start for start in self.starts if start.pid == pid and start.at <= before]
-        return max(starts).number if starts else None
-
-    def _recovered_from(self, fault: FaultEvent, numbers: Iterable[int]) -> list[float]:
-        found = []
-        for number in numbers:
-            later = [s.at for s in self.runs.get(number, []) if s.at > fault.at and s.worker != fault.worker]
-            if fault.kind == CHILD_KILL:
-                later = [s.at for s in self.runs.get(number, []) if s.at > fault.at]
-            if later:
-                found.append(later[0] - fault.at)
-        return found
+    def _rerun_after_child_kill(self, fault: FaultEvent) -> list[float]:
+        starts = [start for start in self.starts if start.pid == fault.pid and start.at <= fault.at]
+        if not starts:
+            return []
+        later = [run.at for run in self.runs[max(starts).number] if run.at > fault.at]
+        return [min(later) - fault.at] if later else []
 
     def service_gaps(self) -> dict[str, list[float]]:
         """By kind of fault that hits everybody, from the fault to the next start of any task."""

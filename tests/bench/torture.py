@@ -30,7 +30,7 @@ def main() -> int:
     """Run from the command line."""
     options = _parser().parse_args()
     end_on_sigterm()
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)
     directory = Path(tempfile.mkdtemp(prefix="taskyard-torture-"))
     plan = _plan(options)
     console.print(f"seed {plan.seed}; logs in {directory}")

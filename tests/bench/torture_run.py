@@ -134,7 +134,7 @@ def run_torture(plan: TorturePlan, directory: Path, *, tell: Callable[[str], obj
     publisher = _start_publisher(plan, system, ledger)
     _wait_for_burst(plan, publisher, ledger)
     worker = WorkerPlan(queue=QUEUE, pool=plan.pool, processes=plan.processes, prefetch=plan.prefetch)
-    fleet = Fleet(system, worker, plan.workers)
+    fleet = Fleet(system, worker, plan.workers, random.Random(plan.seed))
     chaos = Chaos(fleet, broker, plan.faults, plan.lease_seconds, random.Random(plan.seed))
     torture = Torture(plan, broker, effects, fleet, chaos, publisher, tell)
     drained = torture.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.bench.faults import WORKER_KILL
@@ -47,6 +47,7 @@ class Verdict:
     acknowledged: int
     uncertain: int
     uncertain_that_ran: int
+    failed_publishes_without_a_fault: int
     ran: int
     runs: int
     lost: list[int]
@@ -55,6 +56,7 @@ class Verdict:
     set_aside_without_a_run: list[int]
     dead_letters: dict[str, int]
     faults: dict[str, int]
+    timeline: list[dict[str, Any]]
     forced_stops: int
     duplicates: dict[str, int]
     duplicate_examples: dict[str, list[Any]]
@@ -101,6 +103,7 @@ def judge(
         acknowledged=len(history.acknowledged),
         uncertain=len(history.uncertain),
         uncertain_that_ran=len(history.uncertain & history.runs.keys()),
+        failed_publishes_without_a_fault=len(history.failed_without_a_fault()),
         ran=len(history.runs),
         runs=len(history.starts),
         lost=sorted(lost - in_window),
@@ -111,6 +114,7 @@ def judge(
         ),
         dead_letters={reason: len(numbers) for reason, numbers in leftovers.dead_letters.items()},
         faults=dict(Counter(fault.kind for fault in history.faults)),
+        timeline=[asdict(fault) for fault in history.faults],
         forced_stops=sum(fault.was_forced for fault in history.faults),
         duplicates=dict(duplicates),
         duplicate_examples={
@@ -152,6 +156,8 @@ def _broken(verdict: Verdict, leftovers: Leftovers, history: History, *, recover
         problems.append(
             f"{verdict.tasks - verdict.acknowledged - verdict.uncertain} tasks were never published"
         )
+    if failed := verdict.failed_publishes_without_a_fault:
+        problems.append(f"{failed} publishes failed although nothing was done to the broker")
     if verdict.lost:
         problems.append(
             f"{len(verdict.lost)} acknowledged tasks never ran and are nowhere: {_some(verdict.lost)}"

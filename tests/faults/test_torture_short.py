@@ -110,10 +110,17 @@ def test_a_task_that_became_a_dead_letter_without_a_run_breaks_the_promise() -> 
     assert verdict.broken == ["1 tasks were set aside without a run"]
 
 
-def test_an_unacknowledged_task_may_be_missing() -> None:
+def test_a_task_whose_publish_failed_in_a_fault_may_be_missing() -> None:
     uncertain = Publication(7, 7, 0.0, 2.0, UNCERTAIN)
+    kill = FaultEvent(BROKER_KILL_ALWAYS, 0.5, 1.5)
 
-    assert verdict_on(history(publication=uncertain)).held
+    assert verdict_on(history(faults=[kill], publication=uncertain)).held
+
+
+def test_a_publish_that_fails_without_a_fault_breaks_the_promise() -> None:
+    verdict = verdict_on(history(publication=Publication(7, 7, 0.0, 2.0, UNCERTAIN)))
+
+    assert verdict.broken == ["1 publishes failed although nothing was done to the broker"]
 
 
 @pytest.mark.parametrize(("ago", "lost", "in_window"), [(0.5, [], [7]), (5.0, [7], [])])
@@ -172,19 +179,29 @@ def test_a_cut_also_explains_a_second_run_of_what_was_only_reserved() -> None:
     assert recorded.duplicates() == {CUT: 1}
 
 
-def test_recovery_is_from_the_kill_to_the_next_start_elsewhere() -> None:
+def test_recovery_lasts_from_the_kill_to_the_next_start_elsewhere() -> None:
     kill = FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0")
     starts = [*TWICE, Start(1.5, 8, "w0", 10), Start(9.0, 9, "w1", 20)]
-    received = {"w0": [(0.9, 7), (1.4, 8), (1.6, 9)]}
+    received = {"w0": [(0.9, 7), (1.4, 8), (1.6, 9)], "w1": [(2.9, 7), (8.9, 9)]}
 
     recovery = history(starts, [kill], received=received).recovery_seconds()
 
     assert recovery == {WORKER_KILL: [1.0, 7.0]}
 
 
+def test_recovery_ends_with_the_receipt_if_that_worker_is_killed_too() -> None:
+    kills = [FaultEvent(WORKER_KILL, at, at, worker=worker) for at, worker in ((2.0, "w0"), (14.0, "w1"))]
+    received = {"w0": [(0.9, 7)], "w1": [(13.0, 7)], "w2": [(25.0, 7)]}
+
+    recovery = history([Start(25.5, 7, "w2", 30)], kills, received=received).recovery_seconds()
+
+    assert recovery == {WORKER_KILL: [11.0, 11.5]}
+
+
 def test_slow_recovery_breaks_the_promise() -> None:
     kill = FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0")
-    recorded = history([TWICE[0], Start(18.0, 7, "w1", 20)], [kill], received={"w0": [(0.9, 7)]})
+    received = {"w0": [(0.9, 7)], "w1": [(17.9, 7)]}
+    recorded = history([TWICE[0], Start(18.0, 7, "w1", 20)], [kill], received=received)
 
     assert verdict_on(recorded).broken == ["tasks of killed workers ran again within 16.0 s (p99), not 15 s"]
 
