@@ -1,20 +1,26 @@
-"""The consumer that keeps what it cannot understand.
+"""The consumer that keeps what it cannot understand, and what it runs while its connection is cut.
 
 Stock Celery acknowledges a message whose task it does not know, whose body it cannot decode or whose content type
 it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message stays
 unacknowledged and the store is asked again later.
+
+Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out again. With
+leases the broker doesn't: everything stays with this process, and is acknowledged over the next connection.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import structlog
+from celery.exceptions import CPendingDeprecationWarning
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.correlation import HEADER
 from taskyard.tasks import failures
+from taskyard.worker import leases
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -23,6 +29,39 @@ STORE_RETRY_SECONDS = 10.0
 
 class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
+
+    _is_reconnecting = False
+
+    def start(self) -> None:
+        self._is_reconnecting = False
+        super().start()
+
+    def connect(self) -> Any:
+        connection = super().connect()
+        leases.attach(self)
+        return connection
+
+    def on_connection_error_before_connected(self, exc: BaseException) -> None:
+        self._is_reconnecting = True
+        super().on_connection_error_before_connected(exc)
+
+    def on_connection_error_after_connected(self, exc: BaseException) -> None:
+        self._is_reconnecting = True
+        with warnings.catch_warnings():
+            # Celery's advice to cancel running tasks, which is right only without leases
+            warnings.simplefilter("ignore", CPendingDeprecationWarning)
+            super().on_connection_error_after_connected(exc)
+
+    def on_close(self) -> None:
+        was_cut, self._is_reconnecting = self._is_reconnecting, False
+        if was_cut and leases.are_kept():
+            leases.finish_writes(self.pool)
+        else:
+            super().on_close()
+
+    def shutdown(self) -> None:
+        leases.end()
+        super().shutdown()
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")

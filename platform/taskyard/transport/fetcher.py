@@ -1,0 +1,230 @@
+"""The conversation of one channel with the broker: fetch, wait to be woken, fetch again.
+
+Requests are sent in one turn of the event loop and read in another, so that a busy worker makes one round trip a
+turn, however many tasks it acknowledges and fetches in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from queue import Empty
+from typing import Any
+
+from kombu.utils.encoding import bytes_to_str
+from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from taskyard.transport.keys import STEPS_BY_URGENCY, keys_of_queue
+from taskyard.transport.process_leases import LOST
+from taskyard.transport.scripts import script
+
+logger = logging.getLogger(__name__)
+
+# How long after a refusal (a full server, a server that can't write) the broker is asked again.
+REFUSED_PAUSE_SECONDS = 1.0
+# Delayed messages of one queue that one fetch moves at most, so that a million due at once block nobody.
+PROMOTE_LIMIT = 200
+# With many idle workers on a queue, a new message wakes all. They come one after the other, this far apart on
+# average: the first one is as quick as a lone worker, and the server is not hit by all at once.
+STAGGER_SECONDS = 0.0005
+MAX_STAGGER_SECONDS = 0.25
+WIDTH = 1 + len(STEPS_BY_URGENCY)
+FIRST_QUEUE_KEY = 4
+WOKEN = object()
+
+
+class Fetcher:
+    """Sends the fetches of a channel and reads the answers."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.in_flight = False
+        self._socket: Any = None
+        self._acks: list[int] = []
+        self._queues: list[str] = []
+        self._wanted = 0
+        self._wake_at = 0.0
+        self._idle_workers = 1
+        self._is_on_idle_list = False
+
+    @property
+    def wake_at(self) -> float:
+        """Monotonic time of the next fetch without a reason."""
+        return self._wake_at
+
+    def wake(self) -> None:
+        """Fetch at the next turn."""
+        self._wake_at = 0.0
+
+    def start(self, connection: Any) -> bool:
+        """Send what there is to send; return whether an answer will come."""
+        lease, channel = self.channel.lease, self.channel
+        now = lease.beat_at = time.monotonic()
+        if connection._sock is not self._socket:
+            self._prepare(connection)
+        self._wanted = self._count_wanted(now)
+        if not self._wanted and not lease.has_acks and not self._must_renew(now):
+            return False
+        self._acks = lease.take_acks()
+        keys, arguments = self._request(lease)
+        self.in_flight = True
+        try:
+            connection.send_command("EVALSHA", script("fetch").sha, len(keys), *keys, *arguments)
+        except channel.connection_errors:
+            self.interrupted()
+            raise
+        return True
+
+    def _count_wanted(self, now: float) -> int:
+        channel = self.channel
+        if now < self._wake_at or channel.lease.inbox or not channel.active_queues or not channel.qos.can_consume():
+            return 0
+        if "can_consume" in vars(channel.qos):
+            # Celery's worker_disable_prefetch puts its own question there, which is about one more message.
+            return 1
+        window = channel.qos.can_consume_max_estimate()
+        return channel.fetch_max if window is None else min(window, channel.fetch_max)
+
+    def _must_renew(self, now: float) -> bool:
+        lease = self.channel.lease
+        return bool(lease.epoch) and now - lease.renewed_at > self.channel.lease_ttl / 4
+
+    def _request(self, lease: Any) -> tuple[list[str], list[Any]]:
+        channel = self.channel
+        keys = channel.lease_keys
+        head = [keys.leases, keys.messages(lease.id), keys.paused, keys.idle]
+        self._queues, leased = channel.arranged_queues() if self._wanted else ([], 0)
+        for queue in self._queues:
+            head += channel.queue_keys(queue)
+        arguments = [
+            lease.id if lease.epoch else "",
+            channel.leases.ttl_microseconds,
+            self._wanted,
+            lease.next_tag,
+            int(self._is_on_idle_list),
+            PROMOTE_LIMIT,
+            WIDTH - 1,
+            len(self._queues),
+            leased,
+            len(self._acks),
+        ]
+        return head, [*arguments, *self._acks, *self._queues]
+
+    def _prepare(self, connection: Any) -> None:
+        """Once a connection: the script, the wake-up messages, and the lease under a new id."""
+        self.interrupted()
+        _ask(connection, "SCRIPT", "LOAD", script("fetch").source)
+        if str(connection.get_protocol()) == "3":
+            connection._parser.set_invalidation_push_handler(self._on_invalidation)
+            _ask(connection, "CLIENT", "TRACKING", "ON")
+        self._wake_at, self._is_on_idle_list = 0.0, False
+        if self.channel.is_leasing:
+            self.channel.take_up_lease(lambda *command: _ask(connection, *command))
+        self._socket = connection._sock
+
+    def lease_needed(self) -> None:
+        """A consumer with acknowledgements was added: take up a lease before the next fetch."""
+        self._socket = None
+
+    def interrupted(self) -> None:
+        """No answer will come: what was sent may or may not have happened, so it is sent again."""
+        self.channel.lease.unsent_acks(self._acks)
+        self._acks, self.in_flight, self._socket = [], False, None
+
+    def _on_invalidation(self, _: Any) -> Any:
+        if self._wake_at:
+            spread = min(MAX_STAGGER_SECONDS, (self._idle_workers - 1) * STAGGER_SECONDS)
+            delay = random.uniform(0, spread) if spread > 0 else 0.0  # noqa: S311
+            self._wake_at = time.monotonic() + delay if delay else 0.0
+            self.channel.connection.cycle.wake_after(delay)
+        return WOKEN
+
+    def read(self, connection: Any) -> bool:
+        """Read what has arrived: wake-up messages, and at most one answer. Return True if messages were handed out.
+
+        Raises:
+            Empty: none were.
+        """
+        answer = None
+        try:
+            while True:
+                reply = connection.read_response(push_request=True)
+                if reply is not WOKEN and self.in_flight:
+                    answer, self.in_flight = reply, False
+                if connection._sock is None or not connection.can_read(timeout=0):
+                    break
+        except NoScriptError:
+            # SCRIPT FLUSH, or a new primary
+            self.interrupted()
+        except ReadOnlyError as error:
+            self.interrupted()
+            connection.disconnect()
+            raise RedisConnectionError("The broker has become a replica; connecting again.") from error
+        except ResponseError as error:
+            logger.error("The broker refuses the fetch: %s. It is asked again in a second.", error)  # noqa: TRY400
+            self.channel.lease.unsent_acks(self._acks)
+            self._acks, self.in_flight = [], False
+            self._wake_at = time.monotonic() + REFUSED_PAUSE_SECONDS
+        except self.channel.connection_errors:
+            self.interrupted()
+            if answer is None:
+                connection.disconnect()
+                raise
+            connection.disconnect()
+        if answer is None or not self._take(answer):
+            raise Empty
+        return True
+
+    def _take(self, answer: Any) -> bool:
+        lease, channel = self.channel.lease, self.channel
+        acks, self._acks = self._acks, []
+        if answer == LOST:
+            lease.unsent_acks(acks)
+            channel.lose_lease()
+            return False
+        channel.leases.renewed(lease)
+        messages = answer[2:]
+        if messages:
+            self._wake_at, self._is_on_idle_list = 0.0, False
+            self._receive(messages)
+        elif self._wanted:
+            self._become_idle(next_due_microseconds=answer[0], idle_workers=answer[1])
+        return bool(channel.deliver_inbox())
+
+    def _receive(self, messages: list[Any]) -> None:
+        channel, served = self.channel, {}
+        for place in range(0, len(messages), 2):
+            queue = self._queues[(messages[place] - FIRST_QUEUE_KEY - 1) // WIDTH]
+            served[queue] = served.get(queue, 0) + 1
+            channel.lease.receive(queue, messages[place + 1], is_leased=queue not in channel.unleased_queues)
+        for queue, count in served.items():
+            channel.order.served(queue, count)
+
+    def _become_idle(self, *, next_due_microseconds: int, idle_workers: int) -> None:
+        if idle_workers > 0:
+            self._idle_workers, self._is_on_idle_list = idle_workers, True
+        wait = self.channel.poll_interval
+        if next_due_microseconds >= 0:
+            wait = min(wait, next_due_microseconds / 1_000_000 + 0.001)
+        self._wake_at = time.monotonic() + wait
+        self.channel.connection.cycle.wake_after(wait)
+
+
+def _ask(connection: Any, *command: Any) -> Any:
+    """Send a command on a connection with nothing under way, and return the answer."""
+    connection.send_command(*command)
+    while (reply := connection.read_response(push_request=True)) is WOKEN:
+        continue
+    return reply
+
+
+def queue_keys(prefix: str, queue: str) -> list[str]:
+    """Return the keys of a queue in the order in which the fetch script expects them."""
+    return [prefix + key for key in keys_of_queue(queue)]
+
+
+def queue_of_key(key: bytes | str, prefix: str, separator: str) -> str:
+    """Return the queue to which a list belongs."""
+    return bytes_to_str(key).removeprefix(prefix).rsplit(separator, 1)[0]
