@@ -70,5 +70,8 @@ def read_allowed_hosts(environ: Mapping[str, str], *, debug: bool) -> list[str]:
     if hosts or debug:
         return hosts or ["127.0.0.1", "localhost", "[::1]", "testserver"]
     raise SettingsError(
-        ["The environment variable DJANGO_ALLOWED_HOSTS is missing. Set it to the site's host names, comma-separated."]
+        [
+            "The environment variable DJANGO_ALLOWED_HOSTS is missing. "
+            "Set it to the site's host names, comma-separated."
+        ]
     )

@@ -32,6 +32,9 @@ INSTALLED_APPS = [
     "tasks.timeline",
     "tasks.reports",
     "tasks.media",
+    "tasks.webhooks",
+    "tasks.imports",
+    "tasks.demo",
 ]
 
 MIDDLEWARE = [

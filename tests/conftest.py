@@ -1,9 +1,12 @@
-"""What all tests share: a private directory for everything that is written, development settings, no broker."""
+"""What all tests share: a private directory for all that is written, development settings, no broker."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
 VAR_DIR = tempfile.mkdtemp(prefix="taskyard-tests-")
+atexit.register(shutil.rmtree, VAR_DIR, ignore_errors=True)
 for name in list(os.environ):
     if name.startswith(("TASKYARD_", "DJANGO_", "DATABASE_URL", "CELERY_")):
         del os.environ[name]
@@ -15,3 +18,9 @@ os.environ |= {
     "TASKYARD_BROKER_URL": "redis://127.0.0.1:1/0",
     "TASKYARD_STATE_URL": "redis://127.0.0.1:1/0",
 }
+
+# pytest-django would load settings named in pyproject.toml before this file has set the environment, and the
+# tests would write to the checkout's own var/. So they are loaded here.
+from django.conf import settings  # noqa: E402 - after the environment
+
+assert settings.DEBUG

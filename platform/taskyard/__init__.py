@@ -1,4 +1,4 @@
-"""Taskyard: the Celery stack for Django, preconfigured. These are the public names; everything else may change."""
+"""The Celery stack for Django, preconfigured. These are the public names; everything else may change."""
 
 from taskyard.app import create_app
 from taskyard.outcomes import Cancel, Snooze

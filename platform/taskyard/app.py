@@ -36,8 +36,10 @@ class TaskyardCelery(celery.Celery):
         self.taskyard = options
         super().__init__(main, **kwargs)
         self.loader.override_backends = {
-            scheme: "taskyard.results:RedisBackend" for scheme in ("redis", "rediss")
-        } | {"sentinel": "taskyard.results:SentinelBackend"}
+            "redis": "taskyard.results:RedisBackend",
+            "rediss": "taskyard.results:RedisBackend",
+            "sentinel": "taskyard.results:SentinelBackend",
+        }
 
     def on_configure(self) -> None:
         """Celery's hook at the first use of the configuration: never at import."""
@@ -64,7 +66,11 @@ class TaskyardCelery(celery.Celery):
     def connection_for_write(self, url: str | None = None, **kwargs: Any) -> Any:
         """Connect for publishing: with the short timeouts that the publish budget needs."""
         options = broker_for(self.settings).publish_transport_options(self.settings)
-        kwargs["transport_options"] = {**self.conf.broker_transport_options, **options, **(kwargs.get("transport_options") or {})}
+        kwargs["transport_options"] = {
+            **self.conf.broker_transport_options,
+            **options,
+            **(kwargs.get("transport_options") or {}),
+        }
         return super().connection_for_write(url, **kwargs)
 
     def prepare_task(self, task: Any) -> None:
@@ -112,8 +118,12 @@ class TaskyardCelery(celery.Celery):
             self.settings.queue_table.require(queue, where=f"The call of task {name!r}")
         if options.get("priority") is None:
             # Kombu would send 0, which is the lowest
-            options["priority"] = int(Priority.NORMAL if getattr(task, "priority", None) is None else task.priority)
-        options["headers"] = publish.stamp_headers(options.get("headers"), task_id=task_id, clock=self.taskyard.clock)
+            options["priority"] = int(
+                Priority.NORMAL if getattr(task, "priority", None) is None else task.priority
+            )
+        options["headers"] = publish.stamp_headers(
+            options.get("headers"), task_id=task_id, clock=self.taskyard.clock
+        )
         self._redact(task, args, kwargs, options)
         if publish.must_wait_for_commit(on_commit):
             return self._send_after_commit(name, args, kwargs, task_id, options)
@@ -127,19 +137,21 @@ class TaskyardCelery(celery.Celery):
 
     def _send_now(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
         return publish.publish_within_budget(
-            lambda: super(TaskyardCelery, self).send_task(name, args, kwargs, task_id=task_id, **dict(options)),
+            lambda: super(TaskyardCelery, self).send_task(
+                name, args, kwargs, task_id=task_id, **dict(options)
+            ),
             budget_seconds=self.settings.publish_timeout_seconds,
             task_name=name,
             task_id=task_id,
         )
 
-    def _send_after_commit(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
+    def _send_after_commit(
+        self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]
+    ) -> Any:
         # As they are now: the caller may go on to change them. A producer may be closed by then.
         args, kwargs = copy.deepcopy(args), copy.deepcopy(kwargs)
         options = {key: value for key, value in options.items() if key not in ("producer", "publisher")}
-        publish.after_commit(
-            lambda: self._send_now(name, args, kwargs, task_id, options), task_name=name, task_id=task_id
-        )
+        publish.after_commit(lambda: self._send_now(name, args, kwargs, task_id, options))
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
         result.ignored = options.get("ignore_result", True)
         return result
@@ -205,4 +217,3 @@ def check_floors() -> None:
                 f"{package} {installed} is installed; Taskyard needs {wanted} or newer. "
                 f"Install it with: pip install '{package}>={wanted}'"
             )
-

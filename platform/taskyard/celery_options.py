@@ -19,6 +19,7 @@ from taskyard.queues import QueueTable
 from taskyard.routing import QueueRouter
 
 PREFIX = "CELERY_"
+DB_REUSE_MAX = "CELERY_DB_REUSE_MAX"
 
 
 def build_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
@@ -48,17 +49,20 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         "timezone": "UTC",
         # Acknowledge after the run: a worker that dies in the middle gives the task back.
         "task_acks_late": True,
-        # A failure that was handled (retried, dead-lettered) is acknowledged; otherwise it would run for ever.
+        # A failure that was handled (retried, dead-lettered) is acknowledged; otherwise it would run for
+        # ever.
         "task_acks_on_failure": True,
         "task_acks_on_timeout": True,
-        # A lost child is by default acknowledged and gone; plain reject loops without a bound (c#1628, c#3541).
-        # The bound is MAX_WORKER_LOSSES, see taskyard.worker.request.
+        # A lost child is by default acknowledged and gone; plain reject loops without a bound (c#1628,
+        # c#3541). The bound is MAX_WORKER_LOSSES, see taskyard.worker.request.
         "task_retry_on_worker_lost": True,
         "task_reject_on_worker_lost": False,
-        # The queue's limits are applied to each request; these are the net for messages without a known queue.
+        # The queue's limits are applied to each request; these are the net for messages without a known
+        # queue.
         "task_soft_time_limit": widest.soft_time_limit_seconds,
         "task_time_limit": widest.time_limit_seconds,
-        # Queues are declared, never made by a misspelling: a message in a queue nobody reads is lost work (c#4207).
+        # Queues are declared, never made by a misspelling: a message in a queue nobody reads is lost work
+        # (c#4207).
         "task_queues": _kombu_queues(table),
         "task_default_queue": table.default,
         "task_default_exchange": table.default,
@@ -70,7 +74,9 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # publish wait for the result backend (c#4296).
         "task_ignore_result": True,
         "task_store_errors_even_if_ignored": False,
-        "result_backend": None if settings.result_backend == "disabled" else settings.effective_result_backend,
+        "result_backend": None
+        if settings.result_backend == "disabled"
+        else settings.effective_result_backend,
         "result_expires": settings.result_expires_seconds,
         # name, args, queue and retries with the result, where there is one
         "result_extended": True,
@@ -78,7 +84,12 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         "task_track_started": True,
         # One attempt inside Kombu; the loop around it holds the budget (taskyard.tasks.publish).
         "task_publish_retry": True,
-        "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0},
+        "task_publish_retry_policy": {
+            "max_retries": 1,
+            "interval_start": 0,
+            "interval_step": 0,
+            "interval_max": 0,
+        },
         # A pool that is used up must not wait for longer than the publish may take.
         "broker_pool_acquire_timeout": settings.publish_timeout_seconds,
         "broker_connection_timeout": min(4.0, settings.publish_timeout_seconds),
@@ -101,6 +112,9 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # Our own structured logging is set up through the setup_logging signal.
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
+        # Celery's Django fix-up closes every connection before and after each task; ours are kept while they are
+        # good (taskyard.worker.signals). It reads this upper-case name only.
+        DB_REUSE_MAX: 1_000_000_000,
         # The consumer that keeps what it cannot understand (taskyard.worker.consumer).
         "worker_consumer": "taskyard.worker.consumer:Consumer",
         # Control and event queues of dead processes expire (c#6089).
@@ -128,7 +142,9 @@ def check_project_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return `CELERY_*` settings under Celery's names, or raise `SettingsError` listing the unknown ones."""
     known = {f"{PREFIX}{key.upper()}" for key in SETTING_KEYS}
     problems = [
-        f"{name} is not a Celery setting.{did_you_mean(name, known)}" for name in sorted(given) if name not in known
+        f"{name} is not a Celery setting.{did_you_mean(name, known)}"
+        for name in sorted(given)
+        if name not in known
     ]
     if problems:
         raise SettingsError(problems)

@@ -1,4 +1,4 @@
-"""Time, injected. Wall-clock time and monotonic time are different functions, so that neither is used for the other."""
+"""Time, injected: wall-clock and monotonic time are different functions, never one for the other."""
 
 from __future__ import annotations
 

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from taskyard.errors import ConfigurationError, SettingsError, did_you_mean
 from taskyard.masking import mask_url
@@ -27,12 +35,14 @@ ENV_PREFIX = "TASKYARD_"
 class Settings(BaseModel):
     """Every setting of the kit, with its default and its unit."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+    )
 
     broker_url: str = Field(
         "embedded://",
-        description="Where messages wait: redis://, rediss://, sentinel:// or embedded:// (a Valkey server from a wheel). "
-        "Several, separated by ';', are failover addresses.",
+        description="Where messages wait: redis://, rediss://, sentinel:// or embedded:// (a Valkey server "
+        "from a wheel). Several, separated by ';', are failover addresses.",
     )
     result_backend: str | None = Field(
         None, description="Where results go for the tasks that ask for them; the broker when unset."
@@ -40,24 +50,34 @@ class Settings(BaseModel):
     state_url: str | None = Field(
         None, description="Redis or Valkey for claims, leases and limits; the broker when unset."
     )
+    sentinel_master: str | None = Field(
+        None, description="Name of the primary that the Sentinels watch; needed with sentinel://."
+    )
     var_dir: Path = Field(Path("var"), description="Where the embedded broker and development files live.")
     embedded_port: int = Field(6390, ge=1, le=65535, description="Port of the embedded broker.")
     key_prefix: str = Field("", description="Put before every key on Redis, to share one server.")
     queues: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="Changes to the queue table, by queue name; a new name makes a new queue."
+        default_factory=dict,
+        description="Changes to the queue table, by queue name; a new name makes a new queue.",
     )
     default_queue: str = Field("default", description="Queue of the tasks that name none.")
     publish_timeout_seconds: float = Field(
         2.0, gt=0, le=60, description="The whole budget of one publish; then a PublishTimeoutError."
     )
-    argument_warn_bytes: int = Field(16 * 1024, ge=1, description="Arguments above this are logged when published.")
+    argument_warn_bytes: int = Field(
+        16 * 1024, ge=1, description="Arguments above this are logged when published."
+    )
     argument_limit_bytes: int = Field(256 * 1024, ge=1, description="Arguments above this are refused.")
     max_worker_losses: int = Field(
         3, ge=0, description="Times a task is run again after its process died; then it is dead-lettered."
     )
-    snooze_max_age_seconds: float = Field(7 * 24 * 3600.0, gt=0, description="A task snoozed for longer is dead-lettered.")
+    snooze_max_age_seconds: float = Field(
+        7 * 24 * 3600.0, gt=0, description="A task snoozed for longer is dead-lettered."
+    )
     soft_shutdown_seconds: float = Field(
-        20.0, ge=0, description="How long a stopping worker lets running tasks finish before it puts them back."
+        20.0,
+        ge=0,
+        description="How long a stopping worker lets running tasks finish before it puts them back.",
     )
     result_expires_seconds: int = Field(24 * 3600, ge=1, description="How long stored results are kept.")
     socket_timeout_seconds: float = Field(
@@ -85,9 +105,12 @@ class Settings(BaseModel):
             if scheme in SUPPORTED_SCHEMES:
                 continue
             if scheme in PLANNED_SCHEMES:
-                raise ValueError(f"the scheme {scheme}:// is not supported yet in {mask_url(value)!r}; use redis://")
+                raise ValueError(
+                    f"the scheme {scheme}:// is not supported yet in {mask_url(value)!r}; use redis://"
+                )
             raise ValueError(
-                f"the scheme {scheme!r} of {mask_url(value)!r} is unknown.{did_you_mean(scheme, SUPPORTED_SCHEMES)} "
+                f"the scheme {scheme!r} of {mask_url(value)!r} is unknown."
+                f"{did_you_mean(scheme, SUPPORTED_SCHEMES)} "
                 f"Use one of {', '.join(f'{known}://' for known in SUPPORTED_SCHEMES)}"
             )
         return value
@@ -99,8 +122,10 @@ class Settings(BaseModel):
                 f"argument_warn_bytes={self.argument_warn_bytes} is above "
                 f"argument_limit_bytes={self.argument_limit_bytes}; the warning must come first"
             )
+        if urlsplit(self.broker_url).scheme == "sentinel" and not self.sentinel_master:
+            raise ValueError("sentinel:// needs the name of the primary; set SENTINEL_MASTER")
         try:
-            self.queue_table
+            build_queue_table(self.queues, default=self.default_queue)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
         return self
@@ -118,7 +143,9 @@ class Settings(BaseModel):
     @property
     def effective_result_backend(self) -> str:
         """Where results go."""
-        return self._resolve(self.result_backend) if self.result_backend else self.effective_broker_url
+        url = self._resolve(self.result_backend) if self.result_backend else self.effective_broker_url
+        # Celery's Redis backend takes a list of Sentinels, but no list of servers
+        return url if url.startswith("sentinel") else url.split(";")[0]
 
     @property
     def effective_state_url(self) -> str:

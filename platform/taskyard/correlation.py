@@ -1,4 +1,4 @@
-"""The correlation id: one id from the web request through every task, retry, child, dead letter and replay."""
+"""The correlation id: one from the web request through every task, retry, child, dead letter and replay."""
 
 from __future__ import annotations
 

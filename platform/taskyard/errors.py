@@ -101,7 +101,9 @@ class BulkPublishError(PublishError):
             have arrived. Sending them again is right for an idempotent task.
     """
 
-    def __init__(self, reason: str, *, sent: Sequence[str], unsent: Sequence[str], uncertain: Sequence[str]) -> None:
+    def __init__(
+        self, reason: str, *, sent: Sequence[str], unsent: Sequence[str], uncertain: Sequence[str]
+    ) -> None:
         self.sent, self.unsent, self.uncertain = tuple(sent), tuple(unsent), tuple(uncertain)
         super().__init__(
             f"Bulk publish stopped: {reason}. {len(sent)} sent, {len(unsent)} not sent, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 
-class Outcome(Exception):  # noqa: N818 - an outcome, not an error
+class Outcome(Exception):
     """Root of the outcomes that a task may raise."""
 
 
@@ -29,7 +29,9 @@ class Snooze(Outcome):
     def __init__(self, delay: float | timedelta, reason: str = "") -> None:
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
         if seconds < 0:
-            raise ValueError(f"Snooze cannot go back in time: {seconds} s. Give a delay of 0 or more seconds.")
+            raise ValueError(
+                f"Snooze cannot go back in time: {seconds} s. Give a delay of 0 or more seconds."
+            )
         self.delay_seconds = seconds
         self.reason = reason
         super().__init__(f"snoozed for {seconds:g} s" + (f": {reason}" if reason else ""))

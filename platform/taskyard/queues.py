@@ -43,8 +43,8 @@ class QueueSpec:
     def __post_init__(self) -> None:
         if not 0 < self.soft_time_limit_seconds < self.time_limit_seconds:
             raise ConfigurationError(
-                f"Queue {self.name!r} has a soft limit of {self.soft_time_limit_seconds} s and a hard limit of "
-                f"{self.time_limit_seconds} s. The soft limit must be above 0 and below the hard limit."
+                f"Queue {self.name!r} has a soft limit of {self.soft_time_limit_seconds} s and a hard limit "
+                f"of {self.time_limit_seconds} s. The soft limit must be above 0 and below the hard limit."
             )
         for field in ("prefetch", "processes"):
             value = getattr(self, field)
@@ -133,7 +133,7 @@ class QueueTable(Mapping[str, QueueSpec]):
         return len(self._specs)
 
     def require(self, name: str, *, where: str) -> QueueSpec:
-        """Return the queue, or raise `UnknownQueueError` that says who named it and what it may have meant."""
+        """Return the queue, or raise `UnknownQueueError`: who named it, and what it may have meant."""
         spec = self._specs.get(name)
         if spec is None:
             raise UnknownQueueError(name, self._specs, where=where)

@@ -1,8 +1,8 @@
 """Result backends that a publish never waits for.
 
-Stock Celery subscribes to the result when the task is published, over another connection: with the result store
-away, `.delay()` hangs, and every result nobody asks for leaks (c#4296, c#6963). Here the subscription is made when
-somebody waits for the result.
+Stock Celery subscribes to the result when the task is published, over another connection: with the result
+store away, `.delay()` hangs, and every result nobody asks for leaks (c#4296, c#6963). Here the subscription
+is made when somebody waits for the result.
 """
 
 from __future__ import annotations

@@ -7,12 +7,14 @@ Every policy ends: by count, by age, or by both, whichever comes first.
 
 from __future__ import annotations
 
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from taskyard.errors import TaskDefinitionError
 
@@ -71,12 +73,15 @@ class RetryPolicy(ABC):
     def __post_init__(self) -> None:
         if self.max_retries is None and self.max_age_seconds is None:
             raise TaskDefinitionError(
-                f"{type(self).__name__} has no bound. Give max_retries or max_age_seconds: nothing retries for ever."
+                f"{type(self).__name__} has no bound. Give max_retries or max_age_seconds: "
+                "nothing retries for ever."
             )
         for name in ("max_retries", "max_age_seconds"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise TaskDefinitionError(f"{type(self).__name__} has {name}={value}. It must be 0 or more.")
+            if value is not None and not _is_number(value):
+                raise TaskDefinitionError(
+                    f"{type(self).__name__} has {name}={value}. It must be a number, 0 or more."
+                )
 
     @abstractmethod
     def delay_seconds(self, attempt: int) -> float:
@@ -119,7 +124,7 @@ class Never(RetryPolicy):
 
     max_retries: int | None = 0
 
-    def delay_seconds(self, attempt: int) -> float:
+    def delay_seconds(self, attempt: int) -> float:  # noqa: ARG002 - the signature of every policy
         return 0.0
 
 
@@ -138,10 +143,10 @@ class Fixed(RetryPolicy):
     def __post_init__(self) -> None:
         # dataclass(slots=True) makes a new class, which zero-argument super() would not find
         RetryPolicy.__post_init__(self)
-        if self.seconds < 0:
-            raise TaskDefinitionError(f"Fixed has seconds={self.seconds}. It must be 0 or more.")
+        if not _is_number(self.seconds):
+            raise TaskDefinitionError(f"Fixed has seconds={self.seconds}. It must be a number, 0 or more.")
 
-    def delay_seconds(self, attempt: int) -> float:
+    def delay_seconds(self, attempt: int) -> float:  # noqa: ARG002 - the signature of every policy
         return self.seconds
 
 
@@ -163,7 +168,8 @@ class Exponential(RetryPolicy):
 
     def __post_init__(self) -> None:
         RetryPolicy.__post_init__(self)
-        if self.base_seconds < 0 or self.cap_seconds < 0 or self.factor < 1:
+        values = (self.base_seconds, self.cap_seconds, self.factor)
+        if not all(map(_is_number, values)) or self.factor < 1:
             raise TaskDefinitionError(
                 f"Exponential has base_seconds={self.base_seconds}, factor={self.factor}, "
                 f"cap_seconds={self.cap_seconds}. Base and cap must be 0 or more, the factor 1 or more."
@@ -171,7 +177,8 @@ class Exponential(RetryPolicy):
 
     def delay_seconds(self, attempt: int) -> float:
         try:
-            delay = self.base_seconds * self.factor ** (attempt - 1)
+            # floats overflow where integers would grow without end
+            delay = self.base_seconds * float(self.factor) ** (attempt - 1)
         except OverflowError:
             return self.cap_seconds
         return min(delay, self.cap_seconds)
@@ -183,27 +190,46 @@ class Exponential(RetryPolicy):
 def retry_after_seconds(error: BaseException, *, now: datetime) -> float | None:
     """Return how long the error asks us to wait, or None.
 
-    Looks for a `retry_after` attribute (seconds) and for a `Retry-After` header on `error.response`
-    (seconds or an HTTP date), as requests and httpx errors carry it. Nonsense counts as not asked.
+    Looks for a `retry_after` attribute (seconds or a `timedelta`) and for a `Retry-After` header on
+    `error.response` (seconds or an HTTP date), as requests and httpx errors carry it. Nonsense counts as not
+    asked.
     """
-    value = getattr(error, "retry_after", None)
-    if value is None:
-        headers = getattr(getattr(error, "response", None), "headers", None)
-        value = headers.get("Retry-After") if headers is not None else None
-    if value is None or isinstance(value, bool):
-        return None
     try:
-        seconds = float(value)
+        value = _asked_for(error)
+        if value is None or isinstance(value, bool):
+            return None
+        seconds = _seconds(value, now=now)
+    except Exception:
+        # Whatever a foreign error's attributes do: an error on this path would cost the task its retry.
+        return None
+    return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def _asked_for(error: BaseException) -> Any:
+    value = getattr(error, "retry_after", None)
+    if value is not None:
+        return value
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return None if headers is None else headers.get("Retry-After")
+
+
+def _seconds(value: Any, *, now: datetime) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else 0.0
     except (TypeError, ValueError):
-        seconds = _seconds_until_http_date(str(value), now=now)
-    return max(0.0, seconds) if seconds == seconds else None  # NaN is not a time
+        return _seconds_until_http_date(str(value), now=now)
+
+
+def _is_number(value: float) -> bool:
+    return 0 <= value < math.inf
 
 
 def _seconds_until_http_date(text: str, *, now: datetime) -> float:
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return float("nan")
+    moment = parsedate_to_datetime(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - now).total_seconds()

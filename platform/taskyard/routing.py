@@ -1,4 +1,4 @@
-"""Which queue a task goes to: its own declaration, then rules by name, then rules by content, then the default."""
+"""Which queue a task goes to: its own declaration, then rules by name, rules by content, the default."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ class QueueRouter:
     """
 
     def __init__(
-        self, table: QueueTable, *, name_rules: Sequence[NameRule] = (), content_rules: Sequence[ContentRule] = ()
+        self,
+        table: QueueTable,
+        *,
+        name_rules: Sequence[NameRule] = (),
+        content_rules: Sequence[ContentRule] = (),
     ) -> None:
         self.table = table
         self.name_rules = tuple(name_rules)

@@ -13,13 +13,13 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from PIL import Image
 
-from taskyard import Cancel
 from tasks.media import pictures, services
 from tasks.media.errors import BrokenPictureError, SourceFolderError
 from tasks.media.load import generate_photographs
 from tasks.media.models import ImageSet
 from tasks.media.progress import Progress
 from tasks.media.tasks import resize_image_set
+from taskyard import Cancel
 
 pytestmark = pytest.mark.django_db
 SIZES = [64, 16]
@@ -64,7 +64,9 @@ def image_set_of(folder: Path, count: int, sizes=SIZES) -> ImageSet:
 def outputs(image_set: ImageSet) -> dict[str, int]:
     """Modification times by path below the set's output folder; hidden files too."""
     root = services.output_folder(image_set.pk)
-    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()
+    }
 
 
 def test_every_picture_is_written_in_every_size(tmp_path):
@@ -75,7 +77,14 @@ def test_every_picture_is_written_in_every_size(tmp_path):
     image_set.refresh_from_db()
     assert (image_set.state, image_set.done, image_set.total, image_set.broken) == ("done", 3, 3, 0)
     assert image_set.started_at <= image_set.finished_at
-    assert sorted(outputs(image_set)) == ["16/0.jpg", "16/1.jpg", "16/2.jpg", "64/0.jpg", "64/1.jpg", "64/2.jpg"]
+    assert sorted(outputs(image_set)) == [
+        "16/0.jpg",
+        "16/1.jpg",
+        "16/2.jpg",
+        "64/0.jpg",
+        "64/1.jpg",
+        "64/2.jpg",
+    ]
     with Image.open(services.output_folder(image_set.pk) / "64" / "0.jpg") as image:
         assert image.size == (64, 43)
 
@@ -244,7 +253,12 @@ def png_of_zeros(edge: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", edge, edge, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
 
 
 def test_a_full_disk_is_not_taken_for_a_broken_picture(tmp_path):
@@ -301,7 +315,9 @@ def test_metadata_is_dropped_and_the_orientation_applied(tmp_path):
         assert not image.getexif()
 
 
-@pytest.mark.parametrize(("name", "mode"), [("grey.jpg", "L"), ("clear.png", "RGBA"), ("clear.webp", "RGBA"), ("p.png", "P")])
+@pytest.mark.parametrize(
+    ("name", "mode"), [("grey.jpg", "L"), ("clear.png", "RGBA"), ("clear.webp", "RGBA"), ("p.png", "P")]
+)
 def test_other_colour_modes_are_written(tmp_path, name, mode):
     source = tmp_path / name
     Image.new(mode, (90, 60)).save(source)
@@ -327,7 +343,9 @@ def test_a_missing_folder_is_final(tmp_path):
     assert ImageSet.objects.get().state == "interrupted"
 
 
-@pytest.mark.parametrize(("folder", "sizes"), [("pictures", [64]), ("/pictures", []), ("/pictures", [0]), ("/p", [10_001])])
+@pytest.mark.parametrize(
+    ("folder", "sizes"), [("pictures", [64]), ("/pictures", []), ("/pictures", [0]), ("/p", [10_001])]
+)
 def test_a_set_that_cannot_work_is_refused(folder, sizes):
     with pytest.raises(SourceFolderError):
         services.create_image_set(Path(folder), sizes)

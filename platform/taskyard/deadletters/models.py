@@ -38,7 +38,8 @@ class DeadLetter(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            # The same end of the same run, reported twice (a redelivery between this row and the ack), is one row.
+            # The same end of the same run, reported twice (a redelivery between this row and the ack), is one
+            # row.
             models.UniqueConstraint(
                 fields=["task_id", "retries", "reason"],
                 condition=~models.Q(task_id=""),

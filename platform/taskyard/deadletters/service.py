@@ -35,11 +35,13 @@ def record(failure: Failure) -> None:
         "raw": _text(failure.raw)[:RAW_LIMIT],
     }
     _retry_once_on_stale_connection(
-        lambda: DeadLetter.objects.get_or_create(
-            task_id=failure.task_id[:255], retries=failure.retries, reason=failure.reason, defaults=values
+        lambda: (
+            DeadLetter.objects.get_or_create(
+                task_id=failure.task_id[:255], retries=failure.retries, reason=failure.reason, defaults=values
+            )
+            if failure.task_id
+            else DeadLetter.objects.create(retries=failure.retries, reason=failure.reason, **values)
         )
-        if failure.task_id
-        else DeadLetter.objects.create(retries=failure.retries, reason=failure.reason, **values)
     )
 
 
@@ -67,7 +69,7 @@ def _text(value: str) -> str:
 
 
 def _retry_once_on_stale_connection(write: Any) -> None:
-    """Write; if the connection turns out to have been closed by the server meanwhile, write again on a new one."""
+    """Write; if the server has closed the connection meanwhile, write again on a new one."""
     try:
         write()
     except (OperationalError, InterfaceError):

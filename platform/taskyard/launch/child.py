@@ -1,8 +1,8 @@
 """Becomes the given command, tied to the life of the process that started it.
 
-Run by its path with `python -I -S`, not with `-m`: importing the kit first would double the start-up time of every
-part, and the isolation keeps the modules beside this file from shadowing the standard library's. So it uses the
-standard library only.
+Run by its path with `python -I -S`, not with `-m`: importing the kit first would double the start-up time of
+every part, and the isolation keeps the modules beside this file from shadowing the standard library's. So it
+uses the standard library only.
 
     python -I -S child.py PARENT_PID COMMAND [ARGUMENT ...]
 """
@@ -22,14 +22,14 @@ def main(argv: list[str]) -> None:
     parent_pid, command = int(argv[0]), argv[1:]
     end_with_parent(parent_pid)
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606 - that is its purpose
     except OSError as error:
         sys.stderr.write(f"{command[0]} did not start: {error.strerror}.\n")
         sys.exit(COMMAND_NOT_STARTED)
 
 
 def end_with_parent(parent_pid: int) -> None:
-    """Have the kernel send SIGTERM to this process when its parent dies, also after it becomes another program.
+    """Have the kernel send SIGTERM to this process when its parent dies, whatever program it is by then.
 
     Only Linux can. The kernel watches the thread that started this process, so that must be the main thread.
     """

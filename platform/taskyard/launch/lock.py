@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 
 from taskyard.errors import LaunchError
 
@@ -23,7 +22,7 @@ class LockTakenError(LaunchError):
 
 
 class FileLock:
-    """A lock on a file, by flock: it ends when its last holder ends, so a file that is left behind means nothing.
+    """A lock on a file, by flock: it ends with its last holder, so a file that is left behind means nothing.
 
     A child that inherits `descriptor` holds the lock too.
 
@@ -41,11 +40,11 @@ class FileLock:
             raise RuntimeError(f"The lock {self.path} is not held. Call acquire() first.")
         return self._descriptor
 
-    def acquire(self, note: str = "") -> None:
-        """Take the lock.
+    def acquire(self, *, keep_note: bool = False) -> None:
+        """Take the lock, and write this process's id into the file for the one who comes next.
 
         Args:
-            note: written into the file for the one who comes next; this process's id when empty.
+            keep_note: leave what is in the file.
 
         Raises:
             LockTakenError: somebody else holds it.
@@ -59,7 +58,20 @@ class FileLock:
             os.close(descriptor)
             raise LockTakenError(self.path, found) from None
         self._descriptor = descriptor
-        self.write_note(note or str(os.getpid()))
+        if not keep_note:
+            self.write_note(str(os.getpid()))
+
+    def holder(self) -> str | None:
+        """Return the note of whoever holds the lock now, or None if it is free."""
+        if not self.path.exists():
+            return None
+        probe = FileLock(self.path)
+        try:
+            probe.acquire(keep_note=True)
+        except LockTakenError as error:
+            return error.note
+        probe.release()
+        return None
 
     def write_note(self, note: str) -> None:
         """Replace the note in the file."""
@@ -71,12 +83,3 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    def __enter__(self) -> FileLock:
-        self.acquire()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.release()

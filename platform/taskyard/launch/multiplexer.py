@@ -13,6 +13,8 @@ from taskyard.launch.process import Process
 READ_BYTES = 64 * 1024
 # Of one process at a time, so that one that floods does not silence the others.
 READS_IN_A_ROW = 4
+# After the end of a process; something that it has left behind may write for ever.
+MAX_LAST_READS = 100
 KEPT_LINES = 50
 
 
@@ -43,8 +45,9 @@ class Multiplexer:
 
     def finish(self, process: Process) -> None:
         """Show the rest of an ended process, and close its pipe."""
-        while process.output is not None and self._read(process):
-            pass
+        for _ in range(MAX_LAST_READS):
+            if not self._read(process):
+                break
         if (assembler := self._assemblers.get(process.name)) is not None:
             self._show(process.name, assembler.finish())
         self._close_pipe(process)

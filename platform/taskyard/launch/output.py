@@ -15,12 +15,15 @@ BOLD = "\x1b[1m"
 RED = "\x1b[31m"
 # Readable on dark and on light terminals; neighbours differ. Red is for trouble.
 PALETTE = tuple(f"\x1b[{code}m" for code in (36, 33, 32, 35, 34, 96, 93, 92, 95, 94))
-MAX_LINE_BYTES = 16 * 1024
+MAX_LINE_CHARACTERS = 16 * 1024
 # A prompt or a progress bar without a line end is shown after this.
 PARTIAL_LINE_SECONDS = 1.0
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # Everything else that moves the cursor, sets titles or rings: it would tear the log.
-_CONTROL = re.compile(r"\x1b\[(?![0-9;]*m)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b(?![\[\]])|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(
+    r"\x1b\[(?![0-9;]*m)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b(?![\[\]])"
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
+)
 
 
 class Stream(Protocol):
@@ -42,20 +45,24 @@ class Console:
     """Writes lines behind the name of who says them.
 
     Args:
-        stream: where to. When it is gone (a closed terminal or pipe), lines are dropped and `is_gone` is True.
+        stream: where to. When it is closed (a terminal, a pipe), `is_gone` is True and lines are dropped.
         names: of the processes; they get the colours in this order.
         speaker: the name before the launcher's own lines.
         colour: whether to colour.
     """
 
-    def __init__(self, stream: Stream, names: Iterable[str], *, speaker: str = "up", colour: bool = False) -> None:
+    def __init__(
+        self, stream: Stream, names: Iterable[str], *, speaker: str = "up", colour: bool = False
+    ) -> None:
         self._stream = stream
         self._speaker = speaker
         self._colour = colour
         self.is_gone = False
         known = list(dict.fromkeys(names))
         self._width = max(len(name) for name in [*known, speaker])
-        self._colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(known)} | {speaker: BOLD}
+        self._colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(known)} | {
+            speaker: BOLD
+        }
 
     def say(self, text: str) -> None:
         """Write lines of the launcher itself."""
@@ -72,7 +79,7 @@ class Console:
         text = _CONTROL.sub("", line)
         prefix = f"{name:<{self._width}} | "
         if self._colour:
-            ending = RESET if "\x1b" in text else ""
+            ending = RESET if "\x1b" in text and not text.endswith(RESET) else ""
             self._put(f"{self._colours.get(name, '')}{prefix}{RESET}{text}{ending}\n")
         else:
             self._put(f"{prefix}{_COLOUR.sub('', text)}\n")
@@ -93,7 +100,7 @@ class Console:
 class LineAssembler:
     """Makes whole lines of the pieces in which a process writes.
 
-    A line longer than `MAX_LINE_BYTES` is shown in parts; one without an end is shown after `PARTIAL_LINE_SECONDS`.
+    A line above `MAX_LINE_CHARACTERS` is shown in parts, one without an end after `PARTIAL_LINE_SECONDS`.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -106,9 +113,9 @@ class LineAssembler:
         """Take what was read and return the lines that it completes, without their ends."""
         self._last_fed = self._clock.monotonic()
         *lines, self._text = (self._text + self._decoder.decode(data)).split("\n")
-        while len(self._text) > MAX_LINE_BYTES:
-            lines.append(self._text[:MAX_LINE_BYTES])
-            self._text = self._text[MAX_LINE_BYTES:]
+        while len(self._text) > MAX_LINE_CHARACTERS:
+            lines.append(self._text[:MAX_LINE_CHARACTERS])
+            self._text = self._text[MAX_LINE_CHARACTERS:]
         return [_last_overwrite(line) for line in lines]
 
     def overdue(self) -> list[str]:

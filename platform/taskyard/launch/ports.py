@@ -36,8 +36,8 @@ def port_problems(needs: Sequence[PortNeed]) -> list[str]:
         if need.port in seen:
             other = seen[need.port]
             problems.append(
-                f"Port {need.port} is asked for twice: for {other.purpose} ({other.variable}) and for {need.purpose} "
-                f"({need.variable}). Change one of the two."
+                f"Port {need.port} is asked for twice: for {other.purpose} ({other.variable}) and for "
+                f"{need.purpose} ({need.variable}). Change one of the two."
             )
             continue
         seen[need.port] = need
@@ -58,10 +58,13 @@ def _problem(need: PortNeed, asked_for: set[int]) -> str | None:
             f"Stop what listens there, or set {need.variable} to a free port{example}."
         )
     if code == errno.EACCES:
-        return f"Port {need.port} is not allowed for this user; {need.purpose} needs it. Set {need.variable} above 1023."
+        return (
+            f"Port {need.port} is not allowed for this user; {need.purpose} needs it. "
+            f"Set {need.variable} above 1023."
+        )
     return (
-        f"Port {need.port} on {need.host} cannot be used for {need.purpose}: {errno.errorcode.get(code, code)}. "
-        f"Set {need.variable}, or TASKYARD_HOST to an address of this machine."
+        f"Port {need.port} on {need.host} cannot be used for {need.purpose}: "
+        f"{errno.errorcode.get(code, code)}. Set {need.variable}, or TASKYARD_HOST to this machine's address."
     )
 
 
@@ -88,8 +91,8 @@ def bind_error(host: str, port: int) -> int | None:
             probe.bind(address)
         except OSError as error:
             return error.errno
-    # macOS lets an address be bound beside a server that listens on all addresses. Not asked on Linux, where a
-    # connection to a free port can, rarely, connect to itself.
+    # macOS lets an address be bound beside a server that listens on all addresses. Not asked on Linux, where
+    # a connection to a free port can, rarely, connect to itself.
     return errno.EADDRINUSE if sys.platform == "darwin" and answers(host, port) else None
 
 

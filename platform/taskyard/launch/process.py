@@ -58,8 +58,8 @@ class ProcessSpec:
 class Process:
     """A child process that can be started again after it has ended. Use it from the main thread only.
 
-    It runs in a session of its own, so that the terminal's Ctrl-C reaches the launcher only, and ends when the
-    launcher dies (Linux).
+    It runs in a session of its own, so that the terminal's Ctrl-C reaches the launcher only, and ends when
+    the launcher dies (Linux).
     """
 
     def __init__(self, spec: ProcessSpec) -> None:
@@ -96,7 +96,9 @@ class Process:
         try:
             self._popen = self._spawn([*wrapper, *self.spec.argv])
         except OSError as error:
-            raise LaunchError(f"{self.name} did not start: {error}. Check the free memory and the limits.") from error
+            raise LaunchError(
+                f"{self.name} did not start: {error}. Check the free memory and the limits."
+            ) from error
         if self.output is not None:
             os.set_blocking(self.output, False)
 
@@ -128,7 +130,7 @@ class Process:
         return code
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process itself, never to its children: a pool process that gets SIGTERM loses its task."""
+        """Send a signal to the process alone: a worker's pool processes would lose their tasks by SIGTERM."""
         if self._popen is not None:
             self._popen.send_signal(number)
 

@@ -16,8 +16,8 @@ SAME_REQUEST_SECONDS = 0.5
 class StopRequests:
     """Takes SIGINT, SIGTERM and SIGHUP while it is entered.
 
-    The first asks to stop. A SIGINT after that asks to stop without waiting. Until `wait_for_stop()` is called, that
-    is while there are no parts to stop in order yet, the first one raises KeyboardInterrupt instead.
+    The first asks to stop. A SIGINT after that asks to stop without waiting. Until `wait_for_stop()` is
+    called, that is while there are no parts to stop in order yet, the first raises KeyboardInterrupt instead.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:

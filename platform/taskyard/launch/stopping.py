@@ -12,7 +12,7 @@ from taskyard.launch.process import Process, StopStage
 from taskyard.launch.stop_requests import StopRequests
 
 TICK_SECONDS = 0.05
-WORTH_A_LINE_SECONDS = 3.0
+WORTH_A_LINE_SECONDS = 5.0
 
 
 def stop_in_stages(
@@ -25,11 +25,13 @@ def stop_in_stages(
 ) -> None:
     """Stop every process, stage by stage; those of one stage at the same time.
 
-    A process that does not end within its time is killed. A forced stop kills at once, except what has data to
-    save. Output is shown all the while.
+    A process that does not end within its time is killed. A forced stop kills at once, except what has data
+    to save. Output is shown all the while.
     """
     for stage in StopStage:
-        members = [process for process in processes if process.spec.stop_stage == stage and process.is_running]
+        members = [
+            process for process in processes if process.spec.stop_stage == stage and process.is_running
+        ]
         if members:
             _Stage(members, console, requests, multiplexer, clock).stop()
         for process in processes:

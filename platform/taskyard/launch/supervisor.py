@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
@@ -42,6 +41,7 @@ class Supervisor:
         requests: the signals, entered by the caller.
         on_ready: called once, when every part is ready.
         limits: when a part that keeps ending is given up.
+        slow_start_seconds: the parts that are not ready are named each time that this has passed.
         clock: for delays and deadlines.
 
     Call it from the main thread: the parts' lives are tied to the thread that starts them.
@@ -55,6 +55,7 @@ class Supervisor:
         *,
         on_ready: Callable[[], None] = lambda: None,
         limits: RestartLimits | None = None,
+        slow_start_seconds: float = SLOW_START_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._limits = limits or RestartLimits()
@@ -62,6 +63,7 @@ class Supervisor:
         self._console = console
         self._requests = requests
         self._on_ready = on_ready
+        self._slow_start_seconds = slow_start_seconds
         self._clock = clock
         self._multiplexer = Multiplexer(console, clock=clock)
         self._all_were_ready = False
@@ -77,7 +79,8 @@ class Supervisor:
         self._requests.wait_for_stop()
         try:
             self._start_all()
-            while not self._requests.is_asked and self.failure is None:
+            # Without an output there is nobody to serve: `up | head`, a closed terminal.
+            while not (self._requests.is_asked or self._console.is_gone or self.failure):
                 self._multiplexer.pump(TICK_SECONDS)
                 self._watch()
                 self._restart_due()
@@ -85,7 +88,11 @@ class Supervisor:
         finally:
             self._announce_stop()
             stop_in_stages(
-                [part.process for part in self._parts], self._console, self._requests, self._multiplexer, clock=self._clock
+                [part.process for part in self._parts],
+                self._console,
+                self._requests,
+                self._multiplexer,
+                clock=self._clock,
             )
             self._multiplexer.close()
         if self.failure is not None:
@@ -123,7 +130,11 @@ class Supervisor:
 
     def _explain(self, part: Part, code: int) -> str:
         lines = self._multiplexer.last_lines(part.process, KEPT_LINES)
-        last = "\n".join(["Its last lines:", *(f"    {line}" for line in lines)]) if lines else "It has written nothing."
+        last = (
+            "\n".join(["Its last lines:", *(f"    {line}" for line in lines)])
+            if lines
+            else "It has written nothing."
+        )
         return (
             f"{part.name} ended {self._limits.max_exits} times within {self._limits.window_seconds:g} s, "
             f"so everything was stopped. The last time: {describe_exit(code)}. {last}"
@@ -154,7 +165,7 @@ class Supervisor:
         if not missing:
             self._all_were_ready = True
             self._on_ready()
-        elif now - self._slow_since >= SLOW_START_SECONDS:
+        elif now - self._slow_since >= self._slow_start_seconds:
             self._slow_since = now
             self._console.complain(f"Not ready after {now - self._started_at:.0f} s: {', '.join(missing)}.")
 

@@ -9,24 +9,29 @@ import sys
 from typing import Any
 
 import structlog
-from structlog.typing import EventDict
+from structlog.typing import EventDict, Processor
 
 from taskyard.conf import Settings
 
-# Celery logs each outcome again in its own words, with argument values; our lines say it once (tasks/run_log.py,
-# worker/request.py, worker/signals.py).
-_REPEATED = ("celery.app.trace", "celery.worker.strategy", "celery.worker.consumer.connection", "celery.apps.worker")
+# Celery logs each outcome again in its own words, with argument values; our lines say it once
+# (tasks/run_log.py, worker/request.py, worker/signals.py).
+_REPEATED = (
+    "celery.app.trace",
+    "celery.worker.strategy",
+    "celery.worker.consumer.connection",
+    "celery.apps.worker",
+)
 _REPEATED_EVENTS = ("Task handler raised error", "Hard time limit", "Task %s[%s] retry")
 
 
 def configure_logging(settings: Settings) -> None:
     """Send the records of structlog and of the standard library through one formatter to stderr.
 
-    Celery and Flower call their own set-up later; both are told to leave this one alone (see `celery_options` and
-    the `setup_logging` receiver in `taskyard.worker.signals`).
+    Celery and Flower call their own set-up later; both are told to leave this one alone (see `celery_options`
+    and the `setup_logging` receiver in `taskyard.worker.signals`).
     """
     as_json = wants_json(settings)
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -89,7 +94,7 @@ def wants_json(settings: Settings) -> bool:
     return not django_settings.DEBUG
 
 
-def _renderers(as_json: bool) -> list[Any]:
+def _renderers(as_json: bool) -> list[Processor]:
     if as_json:
         return [
             structlog.processors.format_exc_info,
@@ -108,13 +113,17 @@ def _renderers(as_json: bool) -> list[Any]:
     ]
 
 
+_FIRST, _LAST = ("task", "queue", "attempt"), ("task_id", "correlation_id")
+
+
 def _shorten(_: Any, __: str, event: EventDict) -> EventDict:
-    """Leave out what a person at a terminal does not need: names of our own loggers, an id shown twice."""
+    """Say what a person at a terminal needs, what matters first: no names of our own loggers, no id twice."""
     if str(event.get("logger", "")).startswith("taskyard"):
         del event["logger"]
     if event.get("correlation_id") == event.get("task_id"):
         event.pop("correlation_id", None)
-    return event
+    middle = [name for name in event if name not in _FIRST and name not in _LAST]
+    return {name: event[name] for name in (*_FIRST, *middle, *_LAST) if name in event}
 
 
 class RepeatedOutcomeFilter(logging.Filter):

@@ -99,7 +99,8 @@ def _is_lazy_string(value: Any) -> bool:
 def _not_json(task_name: str, path: str, value: Any, advice: str) -> ArgumentNotJSONError:
     # The type, not the value: an argument may be a secret.
     return ArgumentNotJSONError(
-        f"Task {task_name!r}: {path} is not JSON-native: it is a {type(value).__name__}. {advice[0].upper()}{advice[1:]}."
+        f"Task {task_name!r}: {path} is not JSON-native: it is a {type(value).__name__}. "
+        f"{advice[0].upper()}{advice[1:]}."
     )
 
 
@@ -119,7 +120,8 @@ def _check_size(
             "Store the data and pass an id."
         )
     logger.warning(
-        "Task %s: the arguments are %d bytes, above the warning size of %d; the largest is %s. Pass ids, not data.",
+        "Task %s: the arguments are %d bytes, above the warning size of %d; the largest is %s. "
+        "Pass ids, not data.",
         task_name,
         total,
         warn_bytes,

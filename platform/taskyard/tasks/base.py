@@ -1,16 +1,17 @@
 """The default base of every task.
 
-The life of one run is the list in `taskyard.tasks.run.RUN`, in order. What happens when a task is called is in
-`taskyard.tasks.publish`; both are short enough to read.
+The life of one run is the list in `taskyard.tasks.run.RUN`, in order. What happens when a task is called is
+in `taskyard.tasks.publish`; both are short enough to read.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import celery
-from celery.exceptions import Reject
+from celery.exceptions import CDeprecationWarning, Reject
 
 from taskyard.retry import RetryPolicy
 from taskyard.tasks import definition, redaction
@@ -39,6 +40,10 @@ class Task(celery.Task):
     abstract = True
     # The worker-side request that knows the queue's limits and writes dead letters before the ack.
     Request = "taskyard.worker.request:Request"
+    # Celery would give each task the limits of the configuration, and those of its queue would never apply.
+    from_config = tuple(
+        pair for pair in celery.Task.from_config if pair[0] not in ("time_limit", "soft_time_limit")
+    )
 
     queue: str | None = None
     priority: int | None = None
@@ -57,9 +62,16 @@ class Task(celery.Task):
         if isinstance(given, RetryPolicy):
             # `retry=` is the natural name of the option, and the name of Celery's method
             cls.retry_policy = given
-            del cls.retry  # type: ignore[misc]
+            del cls.retry
         if vars(cls).get("_decorated"):
             definition.check_options(cls, Task)
+
+    @classmethod
+    def bind(cls, app: Any) -> Any:
+        with warnings.catch_warnings():
+            # Celery 6 drops the attribute; here it is how a task says its queue, which our router reads.
+            warnings.filterwarnings("ignore", r"\s*The 'queue' task attribute", category=CDeprecationWarning)
+            return super().bind(app)
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
@@ -77,9 +89,9 @@ class Task(celery.Task):
     def retry(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task again; see Celery's `Task.retry`.
 
-        Differs from Celery in two points: the retry is published at once, also inside a transaction (which the
-        `Retry` exception is about to roll back), and if the broker does not take it the message is put back
-        instead of being rejected for good.
+        Differs from Celery in two points: the retry is published at once, also inside a transaction (which
+        the `Retry` exception is about to roll back), and if the broker does not take it the message is put
+        back instead of being rejected for good.
         """
         try:
             with published_now():

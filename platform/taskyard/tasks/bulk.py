@@ -1,4 +1,4 @@
-"""Bulk publish: many calls of one task, pipelined, with an exact account of what was sent if the broker fails."""
+"""Bulk publish: many calls of one task, pipelined, with an exact account of what was sent on a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def enqueue_many(task: Any, calls: Iterable[Any], *, chunk_size: int, options: d
     """See `taskyard.Task.enqueue_many`. Each chunk has the publish budget of one message."""
     if chunk_size < 1:
         raise ArgumentError(f"enqueue_many has chunk_size={chunk_size}. It must be 1 or more.")
-    app, sent = task.app, []
+    app = task.app
+    sent: list[str] = []
     remaining = iter(calls)
     while chunk := [(uuid(), *_arguments(call)) for call in islice(remaining, chunk_size)]:
         for _, args, kwargs in chunk:
@@ -52,7 +53,9 @@ def _arguments(call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     )
 
 
-def _send_chunk(task: Any, chunk: list[tuple[str, Any, Any]], options: dict[str, Any], sent: Sequence[str]) -> None:
+def _send_chunk(
+    task: Any, chunk: list[tuple[str, Any, Any]], options: dict[str, Any], sent: Sequence[str]
+) -> None:
     app = task.app
     ids = [task_id for task_id, _, _ in chunk]
     try:

@@ -41,7 +41,8 @@ def check_options(task_class: type[Any], base: type[Any]) -> None:
     for name in vars(task_class):
         if not name.startswith("_") and name not in known:
             raise TaskDefinitionError(
-                f"Task {vars(task_class).get('name')!r} has the unknown option {name!r}.{did_you_mean(name, known)} "
+                f"Task {vars(task_class).get('name')!r} has the unknown option {name!r}."
+                f"{did_you_mean(name, known)} "
                 "See the guide page on tasks for the options."
             )
 
@@ -55,8 +56,8 @@ def check_values(task: Any) -> None:
     """
     if task.priority is not None and not MIN_PRIORITY <= int(task.priority) <= MAX_PRIORITY:
         raise TaskDefinitionError(
-            f"Task {task.name!r} has priority={task.priority}. Priorities are {MIN_PRIORITY} to {MAX_PRIORITY}, "
-            f"{MAX_PRIORITY} the most urgent."
+            f"Task {task.name!r} has priority={task.priority}. Priorities are "
+            f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
         )
     soft, hard = task.soft_time_limit, task.time_limit
     if soft is not None and hard is not None and not 0 < soft < hard:

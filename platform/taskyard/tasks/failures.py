@@ -1,7 +1,7 @@
 """Final failures on their way to the dead letter store.
 
-The store is a Django app and registers itself here as the sink, so that the base task depends on no app. Without
-a sink, a failure goes to the log with everything that is needed to run the task again.
+The store is a Django app and registers itself here as the sink, so that the base task depends on no app.
+Without a sink, a failure goes to the log with everything that is needed to run the task again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def record(failure: Failure) -> None:
     )
     if not _sinks:
         logger.error(
-            "no dead letter store is installed (add taskyard.deadletters): args=%s kwargs=%s headers=%s raw=%s",
+            "no dead letter store is installed (add taskyard.deadletters): "
+            "args=%s kwargs=%s headers=%s raw=%s",
             dumps(list(failure.args)),
             dumps(dict(failure.kwargs)),
             dumps(dict(failure.headers)),
@@ -74,7 +75,13 @@ def record(failure: Failure) -> None:
 
 
 def from_run(
-    task: Any, request: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, error: BaseException, reason: str
+    task: Any,
+    request: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    error: BaseException,
+    reason: str,
 ) -> Failure:
     """Return the failure of a run, with marked arguments masked."""
     shown_args, shown_kwargs = task.redacted(args, dict(kwargs))

@@ -1,7 +1,7 @@
 """The layer that decides what a run's end means: success, retry, snooze, cancel, or a final failure.
 
-A final failure is recorded in the dead letter store before Celery acknowledges the message. If the store does not
-take it, the message is put back: it is never acknowledged without a trace.
+A final failure is recorded in the dead letter store before Celery acknowledges the message. If the store does
+not take it, the message is put back: it is never acknowledged without a trace.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _snooze(run: Run, snooze: Snooze) -> None:
     task, request = run.task, run.request
     if age_seconds(request) + snooze.delay_seconds > task.app.settings.snooze_max_age_seconds:
         _fail(run, snooze, "snoozed_too_long")
-    signature = task.signature_from_request(request, countdown=snooze.delay_seconds, retries=request.retries or 0)
+    signature = task.signature_from_request(
+        request, countdown=snooze.delay_seconds, retries=request.retries or 0
+    )
     if not request.is_eager:
         try:
             signature.apply_async(on_commit=False)

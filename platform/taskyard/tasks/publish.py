@@ -1,4 +1,4 @@
-"""What happens between `.delay()` and the broker: guard, stamp, wait for the commit, publish within the budget."""
+"""Between `.delay()` and the broker: guard, stamp, wait for the commit, publish within the budget."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from celery._state import get_current_worker_task
 from celery.exceptions import QueueNotFound
 from kombu.exceptions import EncodeError, OperationalError
 
@@ -49,10 +50,18 @@ def stamp_headers(headers: dict[str, Any] | None, *, task_id: str, clock: Clock)
     """
     stamped = dict(headers or {})
     now = clock.now().timestamp()
-    stamped[CORRELATION_HEADER] = stamped.get(CORRELATION_HEADER) or current_correlation_id() or task_id
+    stamped[CORRELATION_HEADER] = (
+        stamped.get(CORRELATION_HEADER) or current_correlation_id() or _correlation_id_of_run() or task_id
+    )
     stamped[PUBLISHED_AT] = now
     stamped.setdefault(FIRST_PUBLISHED_AT, now)
     return stamped
+
+
+def _correlation_id_of_run() -> str | None:
+    """Return that of the run in this thread: callbacks, chain and chord are published after the task's own code."""
+    task = get_current_worker_task()
+    return None if task is None else task.request.correlation_id
 
 
 def must_wait_for_commit(on_commit: bool) -> bool:
@@ -65,7 +74,7 @@ def must_wait_for_commit(on_commit: bool) -> bool:
     return connection.in_atomic_block
 
 
-def after_commit(publish: Callable[[], Any], *, task_name: str, task_id: str) -> None:
+def after_commit(publish: Callable[[], Any]) -> None:
     """Call `publish` once the transaction has committed; never if it rolls back."""
     from django.db import transaction
 
@@ -79,7 +88,9 @@ def after_commit(publish: Callable[[], Any], *, task_name: str, task_id: str) ->
     transaction.on_commit(send)
 
 
-def publish_within_budget(send: Callable[[], Any], *, budget_seconds: float, task_name: str, task_id: str) -> Any:
+def publish_within_budget(
+    send: Callable[[], Any], *, budget_seconds: float, task_name: str, task_id: str
+) -> Any:
     """Call `send` until it succeeds or the budget is used up.
 
     Raises:
@@ -100,11 +111,13 @@ def publish_within_budget(send: Callable[[], Any], *, budget_seconds: float, tas
                 if left <= PAUSE_SECONDS:
                     raise PublishTimeoutError(
                         f"{what} was not published: the broker did not take it within {budget_seconds:g} s "
-                        f"({_reason(error)}). Check the broker with `manage.py taskyard doctor`; the budget is "
-                        "PUBLISH_TIMEOUT_SECONDS."
+                        f"({_reason(error)}). Check the broker with `manage.py taskyard doctor`; the budget "
+                        "is PUBLISH_TIMEOUT_SECONDS."
                     ) from error
                 if _is_refusal(error):
-                    raise PublishError(f"{what} was not published: the broker refused it ({_reason(error)}).") from error
+                    raise PublishError(
+                        f"{what} was not published: the broker refused it ({_reason(error)})."
+                    ) from error
             time.sleep(PAUSE_SECONDS)
 
 
@@ -120,4 +133,3 @@ def _is_refusal(error: OperationalError) -> bool:
 
 def _reason(error: BaseException) -> str:
     return mask_url(str(error)) or type(error).__name__
-

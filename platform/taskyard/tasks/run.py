@@ -2,8 +2,8 @@
 
     RUN = correlate > limits > log > outcome > the task's own code
 
-Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides what
-happens to the message: Celery's `Retry`, `Ignore` and `Reject`, or an exception for a final failure.
+Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides
+what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, or an exception for a final failure.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def correlate(run: Run, call_next: Callable[[], Any]) -> Any:
 
 
 def correlation_id_of(request: Any) -> str:
-    """Return the correlation id of a request; a stock producer's message starts a new one with its task id."""
+    """Return the correlation id of a request; the message of a stock producer starts one with its task id."""
     # the worker-side request has put the header here
     return str(request.correlation_id or request.id)
 

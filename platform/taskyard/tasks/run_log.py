@@ -47,7 +47,7 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
             log.warning("task put back", duration_seconds=duration(), reason=str(outcome.reason))
             raise
         except Exception as error:
-            log.error(
+            log.error(  # noqa: TRY400 - with the traceback that begins in the task
                 "task failed",
                 duration_seconds=duration(),
                 error=type(error).__name__,

@@ -1,4 +1,4 @@
-"""Tracebacks as the author of a task wants them: from the task's own code on, without the layers around it."""
+"""Tracebacks as the author of a task wants them: from the task's own code on, without our layers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """A deadline that every socket operation of a publish obeys.
 
-Socket timeouts alone bound one operation, not a publish: a publish connects, authenticates, selects a database,
-declares and pushes, and Kombu may do that twice. Inside `deadline(...)` each operation of this thread gets what
-is left of the budget, so a frozen or crawling broker can't hold a web request longer than promised.
+Socket timeouts alone bound one operation, not a publish: a publish connects, authenticates, selects a
+database, declares and pushes, and Kombu may do that twice. Inside `deadline(...)` each operation of this
+thread gets what is left of the budget, so a frozen or crawling broker can't hold a web request longer than
+promised.
 """
 
 from __future__ import annotations

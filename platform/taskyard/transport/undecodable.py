@@ -1,4 +1,4 @@
-"""What happens to a message that cannot be decoded: it is set aside where people see it, and the worker goes on.
+"""A message that cannot be decoded: it is set aside where people see it, and the worker goes on.
 
 It first goes to the list `<queue>.undecodable` on the broker, in the same form in which it came. If a sink is
 set (the dead letter store), it is told, and once the sink has stored the message it leaves the list.

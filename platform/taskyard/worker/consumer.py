@@ -1,11 +1,11 @@
 """The consumer that keeps what it cannot understand, and what it runs while its connection is cut.
 
-Stock Celery acknowledges a message whose task it does not know, whose body it cannot decode or whose content type
-it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message stays
-unacknowledged and the store is asked again later.
+Stock Celery acknowledges a message whose task it does not know, whose body it cannot decode or whose content
+type it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message
+stays unacknowledged and the store is asked again later.
 
-Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out again. With
-leases the broker doesn't: everything stays with this process, and is acknowledged over the next connection.
+Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out again.
+With leases the broker doesn't: everything stays with this process, and is acknowledged over the next connection.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Consumer(CeleryConsumer):
         leases.end()
         super().shutdown()
 
-    def on_unknown_message(self, body: Any, message: Any) -> None:
+    def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")
 
-    def on_unknown_task(self, body: Any, message: Any, exc: BaseException) -> None:
+    def on_unknown_task(self, _body: Any, message: Any, _exc: BaseException) -> None:
         name = (message.headers or {}).get("task", "")
         self._keep(message, "unknown_task", f"No worker knows the task {name!r}")
 
-    def on_invalid_task(self, body: Any, message: Any, exc: BaseException) -> None:
+    def on_invalid_task(self, _body: Any, message: Any, exc: BaseException) -> None:
         self._keep(message, "invalid", f"{type(exc).__name__}: {exc}")
 
     def on_decode_error(self, message: Any, exc: BaseException) -> None:
@@ -99,11 +99,15 @@ class Consumer(CeleryConsumer):
 
 
 def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Failure:
-    """Return the failure of a message that did not become a run. Its arguments stay in `raw`, never decoded."""
+    """Return the failure of a message that did not become a run; its arguments stay in `raw`, undecoded."""
     headers = message.headers if isinstance(message.headers, dict) else {}
     properties = message.properties or {}
     body = message.body
-    raw = body.decode("utf-8", "backslashreplace") if isinstance(body, (bytes, memoryview)) else str(body)
+    raw = (
+        bytes(body).decode("utf-8", "backslashreplace")
+        if isinstance(body, (bytes, memoryview))
+        else str(body)
+    )
     return failures.Failure(
         task_name=str(headers.get("task") or ""),
         task_id=str(headers.get("id") or properties.get("correlation_id") or ""),

@@ -1,4 +1,4 @@
-"""The worker-side request: the queue's time limits, the bound on lost processes, dead letters before the ack."""
+"""The worker-side request: the queue's limits, the bound on lost processes, dead letters before the ack."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ LOSSES_HEADER = "worker_losses"
 class Request(CeleryRequest):
     """One received message on its way through the pool."""
 
+    time_limits: tuple[float | None, float | None] | None
     _has_dead_letter = False
 
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
-        self.time_limits = self._limits()
+        self.time_limits = self._limits(*(self.time_limits or (None, None)))
         self._request_dict["timelimit"] = list(self.time_limits)
         # Celery puts the message property of this name here, which is the task id; the header is ours.
         self._request_dict["correlation_id"] = (message.headers or {}).get(CORRELATION_HEADER) or self.id
 
-    def _limits(self) -> tuple[float | None, float | None]:
+    def _limits(self, hard: float | None, soft: float | None) -> tuple[float | None, float | None]:
         """Return (hard, soft): those of the message, else of the task, else of the queue it came from."""
-        hard, soft = self.time_limits or (None, None)
         table = self._app.settings.queue_table
         spec = table.get(self.delivery_info.get("routing_key") or "") or table[table.default]
         task = self._task
-        stated_hard = _first(hard, vars(type(task)).get("time_limit"))
-        stated_soft = _first(soft, vars(type(task)).get("soft_time_limit"))
+        stated_hard = _first(hard, task.time_limit)
+        stated_soft = _first(soft, task.soft_time_limit)
         hard = _first(stated_hard, spec.time_limit_seconds)
         soft = _first(stated_soft, spec.soft_time_limit_seconds)
         if stated_soft is None and soft is not None and hard is not None and soft >= hard:
@@ -84,7 +84,11 @@ class Request(CeleryRequest):
         """Count the lost process; past the bound, make the task a dead letter. Return as `_keep_timeout`."""
         losses = self._count_loss()
         if losses <= self._app.settings.max_worker_losses:
-            self._log_end("task process lost, the task runs again", losses=losses, error=f"{type(error).__name__}: {error}")
+            self._log_end(
+                "task process lost, the task runs again",
+                losses=losses,
+                error=f"{type(error).__name__}: {error}",
+            )
             return True
         self._log_end("task process lost too often", losses=losses, error=f"{type(error).__name__}: {error}")
         return self._record(error, "poison")
@@ -101,13 +105,16 @@ class Request(CeleryRequest):
         return int(headers[LOSSES_HEADER])
 
     def _retry_worker_lost(self, exc: BaseException, exc_info: Any) -> bool:
-        """Celery's hook: publish the task again. The bound is the number of losses, not the task's retries."""
+        """Celery's hook: publish the task again. The bound is on its losses, not on its retries."""
         losses = int(self._context.headers[LOSSES_HEADER])
         if losses > self._app.settings.max_worker_losses:
             return False
         task = self._task
         # what Celery uses as the countdown; the first run after a loss comes soon, later ones wait
-        task.default_retry_delay, usual = task.retry_policy.delay_seconds(losses) / 2, task.default_retry_delay
+        task.default_retry_delay, usual = (
+            task.retry_policy.delay_seconds(losses) / 2,
+            task.default_retry_delay,
+        )
         try:
             with correlated(self.correlation_id):
                 return super()._retry_worker_lost(exc, exc_info)
@@ -118,7 +125,9 @@ class Request(CeleryRequest):
         """Write the dead letter; if that fails, put the message back and return False."""
         try:
             failures.record(
-                failures.from_run(self._task, self._context, self._args, self._kwargs, error=error, reason=reason)
+                failures.from_run(
+                    self._task, self._context, self._args, self._kwargs, error=error, reason=reason
+                )
             )
         except Exception:
             log.exception("dead letter not stored, the message is put back", task_id=self.id, reason=reason)

@@ -1,9 +1,9 @@
-"""How a worker stops: it takes nothing new, gives back what it has only reserved, lets running tasks finish for a
-while, and puts back the rest.
+"""How a worker stops: it takes nothing new, gives back what it has only reserved, lets running tasks finish
+for a while, and puts back the rest.
 
-Celery's own soft shutdown sleeps for its whole time inside the signal handler: nothing is acknowledged meanwhile,
-and a worker whose last task ends after a second still takes the full twenty (c#9213). This one runs in the event
-loop, so each finished task is acknowledged at once and the worker stops with the last one.
+Celery's own soft shutdown sleeps for its whole time inside the signal handler: nothing is acknowledged
+meanwhile, and a worker whose last task ends after a second still takes the full twenty (c#9213). This one
+runs in the event loop, so each finished task is acknowledged at once and the worker stops with the last one.
 """
 
 from __future__ import annotations
@@ -81,8 +81,12 @@ class GracefulShutdown:
             log.warning("the broker is away: what is reserved comes back when its lease ends")
         if self.worker.semaphore is not None:
             self.worker.semaphore.clear()
-        waiting = [request for request in tuple(state.reserved_requests) if request not in state.active_requests]
-        waiting = [request for request in waiting if request.time_start is None and request._apply_result is None]
+        waiting = [
+            request for request in tuple(state.reserved_requests) if request not in state.active_requests
+        ]
+        waiting = [
+            request for request in waiting if request.time_start is None and request._apply_result is None
+        ]
         for request in waiting:
             state.reserved_requests.discard(request)
             request.reject(requeue=True)
@@ -99,7 +103,9 @@ class GracefulShutdown:
             self.worker.consumer.hub.timer.call_after(CHECK_SECONDS, self._check)
 
     def _put_back(self, running: list[Any]) -> None:
-        log.warning("worker stops with running tasks: they go back to their queues", tasks=[r.name for r in running])
+        log.warning(
+            "worker stops with running tasks: they go back to their queues", tasks=[r.name for r in running]
+        )
         # Kills their processes; the messages are unacknowledged and return when the channel closes.
         self.worker.consumer.cancel_active_requests()
         state.should_terminate = EXIT_OK

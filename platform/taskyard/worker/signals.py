@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 from celery import signals
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
 from taskyard.launch.ready_file import touch_ready_file
 from taskyard.masking import mask_url
@@ -19,6 +19,7 @@ log = structlog.stdlib.get_logger("taskyard.worker")
 def connect_worker_signals() -> None:
     """Connect the receivers; called once by the worker command."""
     signals.setup_logging.connect(_keep_our_logging, weak=False, dispatch_uid="taskyard.logging")
+    signals.worker_before_create_process.connect(_close_connections, weak=False, dispatch_uid="taskyard.db.fork")
     signals.worker_process_init.connect(_leave_process_group, weak=False, dispatch_uid="taskyard.pgid")
     signals.task_prerun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.prerun")
     signals.task_postrun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.postrun")
@@ -30,18 +31,23 @@ def _keep_our_logging(**_: Any) -> None:
 
 
 def _leave_process_group(**_: Any) -> None:
-    # A SIGTERM to the whole process group (a shell, an init, a supervisor) would kill the children in the middle
-    # of their tasks, which Celery then acknowledges: lost (c#9213). In a group of its own a child is stopped by
-    # its parent only; if the parent dies, Celery's parent-death signal ends the child (Linux).
+    # A SIGTERM to the whole process group (a shell, an init, a supervisor) would kill the children in the
+    # middle of their tasks, which Celery then acknowledges: lost (c#9213). In a group of its own a child is
+    # stopped by its parent only; if the parent dies, Celery's parent-death signal ends the child (Linux).
     try:
         os.setpgid(0, 0)
     except OSError:  # already a leader
         return
 
 
+def _close_connections(**_: Any) -> None:
+    # In the parent, before each fork: a connection shared by two processes mixes up their answers.
+    connections.close_all()
+
+
 def _drop_stale_connections(**_: Any) -> None:
-    # Not "close": a new connection to PostgreSQL for each task costs more than most tasks. Celery's own fix-up
-    # is told to leave them alone (CELERY_DB_REUSE_MAX), see the worker command.
+    # Not "close": a new connection to PostgreSQL for each task costs more than most tasks. Celery's own
+    # fix-up is told to leave them alone (CELERY_DB_REUSE_MAX), see the worker command.
     close_old_connections()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from argparse import ArgumentParser
 from typing import Any
 
@@ -16,15 +17,21 @@ class Command(BaseCommand):
     """Starts Celery's worker with the values of the queue table."""
 
     help = (
-        "Run a worker. With --queue, the dedicated worker of that queue with its own processes, prefetch and limits; "
-        "without, one worker on all queues in strict order, for development."
+        "Run a worker. With --queue, the dedicated worker of that queue with its own processes, prefetch and "
+        "limits; without, one worker on all queues in strict order, for development."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--queue", help="the queue to serve; all of them, in strict order, when not given")
+        parser.add_argument(
+            "--queue", help="the queue to serve; all of them, in strict order, when not given"
+        )
         parser.add_argument("--processes", type=int, help="pool processes, instead of the queue's number")
-        parser.add_argument("--prefetch", type=int, help="messages reserved per process, instead of the queue's number")
-        parser.add_argument("--pool", choices=["prefork", "threads", "solo"], default="prefork", help="kind of pool")
+        parser.add_argument(
+            "--prefetch", type=int, help="messages reserved per process, instead of the queue's number"
+        )
+        parser.add_argument(
+            "--pool", choices=["prefork", "threads", "solo"], default="prefork", help="kind of pool"
+        )
         parser.add_argument("--name", help="node name, instead of <queue>@<host>")
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -70,7 +77,11 @@ def run_worker(arguments: list[str]) -> None:
     """Run Celery's worker in this process; returns when it has stopped."""
     from celery import current_app
 
+    from celery.platforms import SecurityWarning
+
     from taskyard.worker.signals import connect_worker_signals
 
+    # Celery's seven lines about root say nothing to a developer; in production `doctor` and the image do.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     connect_worker_signals()
     current_app.worker_main(arguments)

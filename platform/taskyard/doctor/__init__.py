@@ -1,0 +1,1 @@
+"""The diagnosis: connect to everything, say what is right, and what to do about the rest."""

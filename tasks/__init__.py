@@ -1,0 +1,1 @@
+"""The reference tasks: one Django app per pattern, made to be copied."""

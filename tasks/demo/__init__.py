@@ -1,0 +1,1 @@
+"""The demonstration: a realistic load of all reference tasks, and an account of every one."""

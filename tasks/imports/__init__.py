@@ -1,0 +1,1 @@
+"""A pipeline: fetch, validate, then import in parallel chunks, and one summary at the end."""

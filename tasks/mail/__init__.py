@@ -1,0 +1,1 @@
+"""Fire and forget: a welcome mail, tried three times, then dropped and counted."""

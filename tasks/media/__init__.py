@@ -1,0 +1,1 @@
+"""Long-running work: a folder of pictures is resized, with progress, cancel and resume."""
