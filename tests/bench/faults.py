@@ -73,7 +73,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Chaos:
-    """Injects faults of the given kinds, in turns, and finishes those that last.
+    """Injects faults of the given kinds, each at its own pace, and finishes those that last.
 
     Args:
         fleet, broker: what is hit.
@@ -89,20 +89,20 @@ class Chaos:
     rng: random.Random
     events: list[FaultEvent] = field(default_factory=list)
     _pending: list[Pending] = field(default_factory=list)
-    _next_at: float = 0.0
-    _turns: list[str] = field(default_factory=list)
+    _due_at: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> None:
         """Do what is due now. Call it often."""
         self.finish_due()
-        now = time.monotonic()
-        if not self.kinds or now < self._next_at:
-            return
-        if not self._turns:
-            self._turns = self.rng.sample(self.kinds, len(self.kinds))
-        if self._inject(self._turns[-1]):
-            kind = self._turns.pop()
-            self._next_at = time.monotonic() + self.rng.uniform(*PAUSES[kind])
+        for kind in self.rng.sample(self.kinds, len(self.kinds)):
+            due_at = self._due_at.setdefault(kind, self._next_time(kind))
+            # What finds nothing to hit stays due.
+            if time.monotonic() >= due_at and self._inject(kind):
+                self._due_at[kind] = self._next_time(kind)
+
+    def _next_time(self, kind: str) -> float:
+        # With many kinds each comes less often: the workers must get some work done in between.
+        return time.monotonic() + self.rng.uniform(*PAUSES[kind]) * len(self.kinds)
 
     def finish_due(self) -> None:
         for pending in list(self._pending):

@@ -181,17 +181,31 @@ class History:
 
         Held: received before, and received by somebody later. What was run and acknowledged before never
         comes back. The end is the start of the run; or, where that worker was hit too before it came to it,
-        its receipt, since from then on the next fault counts.
+        its receipt, since from then on the next fault counts. Where the broker was killed meanwhile, the time
+        counts from its return: no lease may end while its worker cannot renew it.
         """
         seconds: dict[str, list[float]] = defaultdict(list)
         for fault in self.faults:
             if fault.kind in (WORKER_KILL, FREEZE) or (fault.kind == RESTART and fault.was_forced):
-                held = [number for at, number in self.received.get(fault.worker, []) if at <= fault.at]
-                ends = [self._taken_over(number, fault) for number in dict.fromkeys(held)]
-                seconds[fault.kind] += [end - fault.at for end in ends if end is not None]
+                ends = [self._taken_over(number, fault) for number in self._held_by(fault)]
+                seconds[fault.kind] += [self._since(fault, end) for end in ends if end is not None]
             elif fault.kind == CHILD_KILL:
                 seconds[fault.kind] += self._rerun_after_child_kill(fault)
         return dict(seconds)
+
+    def _held_by(self, fault: FaultEvent) -> list[int]:
+        """What the worker had received, without what it has given up because a process of its own was lost."""
+        lost_pids = {f.pid for f in self.faults if f.kind == CHILD_KILL and f.at <= fault.at}
+        received = dict.fromkeys(n for at, n in self.received.get(fault.worker, []) if at <= fault.at)
+        return [
+            number
+            for number in received
+            if not any(run.pid in lost_pids and run.at <= fault.at for run in self.runs.get(number, []))
+        ]
+
+    def _since(self, fault: FaultEvent, end: float) -> float:
+        returns = [f.until for f in self.faults if f.kind in BROKER_KILLS and fault.at < f.until < end]
+        return end - max(returns, default=fault.at)
 
     def _taken_over(self, number: int, fault: FaultEvent) -> float | None:
         """When another worker had the task after the fault; None if none ever had."""

@@ -198,6 +198,27 @@ def test_recovery_ends_with_the_receipt_if_that_worker_is_killed_too() -> None:
     assert recovery == {WORKER_KILL: [11.0, 11.5]}
 
 
+def test_recovery_counts_from_the_return_of_a_broker_that_was_killed_meanwhile() -> None:
+    faults = [FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0"), FaultEvent(BROKER_KILL_ALWAYS, 9.0, 10.0)]
+    received = {"w0": [(0.9, 7)], "w1": [(20.9, 7)]}
+
+    recovery = history([Start(21.0, 7, "w1", 20)], faults, received=received).recovery_seconds()
+
+    assert recovery == {WORKER_KILL: [11.0]}
+
+
+def test_what_a_lost_child_gave_up_is_not_held_by_its_worker() -> None:
+    faults = [
+        FaultEvent(CHILD_KILL, 1.5, 1.5, worker="w0", pid=10),
+        FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0"),
+    ]
+    received = {"w0": [(0.9, 7)], "w1": [(49.0, 7)]}
+
+    recovery = history([TWICE[0], Start(50.0, 7, "w1", 20)], faults, received=received).recovery_seconds()
+
+    assert recovery == {CHILD_KILL: [48.5], WORKER_KILL: []}
+
+
 def test_slow_recovery_breaks_the_promise() -> None:
     kill = FaultEvent(WORKER_KILL, 2.0, 2.1, worker="w0")
     received = {"w0": [(0.9, 7)], "w1": [(17.9, 7)]}
