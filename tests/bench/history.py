@@ -194,7 +194,7 @@ class History:
         return dict(seconds)
 
     def _held_by(self, fault: FaultEvent) -> list[int]:
-        """What the worker had received, without what it has given up because a process of its own was lost."""
+        """What the worker had received, without what it gave up when a process of its own was lost."""
         lost_pids = {f.pid for f in self.faults if f.kind == CHILD_KILL and f.at <= fault.at}
         received = dict.fromkeys(n for at, n in self.received.get(fault.worker, []) if at <= fault.at)
         return [
