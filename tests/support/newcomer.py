@@ -46,7 +46,9 @@ class Command:
         def found() -> str | None:
             hit = next((line for line in self.lines if text in line), None)
             if hit is None and self.process.poll() is not None and not self._reader.is_alive():
-                raise AssertionError(f"The command ended ({self.process.returncode}) without {text!r}:\n{self.output}")
+                raise AssertionError(
+                    f"The command ended ({self.process.returncode}) without {text!r}:\n{self.output}"
+                )
             return hit
 
         try:

@@ -375,5 +375,3 @@ class SentinelChannel(Channel, kombu_redis.SentinelChannel):
     )
     connection_class = kombu_redis.SentinelChannel.connection_class
     connection_class_ssl = kombu_redis.SentinelChannel.connection_class_ssl
-
-

@@ -71,11 +71,21 @@ def get_one(channel: Any, queue: str) -> dict[str, Any]:
     Raises:
         Empty: there is none.
     """
-    lease, keys = channel.lease, channel.lease_keys
+    lease = channel.lease
     while True:
         acks = lease.take_acks()
-        names = [keys.leases, keys.messages(lease.id), keys.paused, keys.idle, *channel.queue_keys(queue)]
-        arguments = [lease.id, channel.leases.ttl_microseconds, 1, lease.next_tag, 0, PROMOTE_LIMIT, WIDTH - 1, 1, 1]
+        names = [*channel.lease_keys.of_fetch(lease.id), *channel.queue_keys(queue)]
+        arguments = [
+            lease.id,
+            channel.leases.ttl_microseconds,
+            1,
+            lease.next_tag,
+            0,
+            PROMOTE_LIMIT,
+            WIDTH - 1,
+            1,
+            1,
+        ]
         try:
             answer = script("fetch").run(channel.plain_client, names, [*arguments, len(acks), *acks, queue])
         except channel.connection_errors:

@@ -31,7 +31,7 @@ PROMOTE_LIMIT = 200
 STAGGER_SECONDS = 0.0005
 MAX_STAGGER_SECONDS = 0.25
 WIDTH = 1 + len(STEPS_BY_URGENCY)
-FIRST_QUEUE_KEY = 4
+FIRST_QUEUE_KEY = 5
 WOKEN = object()
 
 
@@ -79,7 +79,12 @@ class Fetcher:
 
     def _count_wanted(self, now: float) -> int:
         channel = self.channel
-        if now < self._wake_at or channel.lease.inbox or not channel.active_queues or not channel.qos.can_consume():
+        if (
+            now < self._wake_at
+            or channel.lease.inbox
+            or not channel.active_queues
+            or not channel.qos.can_consume()
+        ):
             return 0
         if "can_consume" in vars(channel.qos):
             # Celery's worker_disable_prefetch puts its own question there, which is about one more message.
@@ -93,8 +98,7 @@ class Fetcher:
 
     def _request(self, lease: Any) -> tuple[list[str], list[Any]]:
         channel = self.channel
-        keys = channel.lease_keys
-        head = [keys.leases, keys.messages(lease.id), keys.paused, keys.idle]
+        head = channel.lease_keys.of_fetch(lease.id)
         self._queues, leased = channel.arranged_queues() if self._wanted else ([], 0)
         for queue in self._queues:
             head += channel.queue_keys(queue)

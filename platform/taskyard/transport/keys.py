@@ -87,6 +87,15 @@ class LeaseKeys:
         """Hash: paused queue, and who paused it, when and why (JSON)."""
         return f"{self.prefix}taskyard:paused"
 
+    @property
+    def fetched(self) -> str:
+        """Hash: queue, and how many of its messages have ever been fetched; two looks at it give the rate."""
+        return f"{self.prefix}taskyard:fetched"
+
+    def of_fetch(self, lease_id: str) -> list[str]:
+        """Return the keys that every fetch is given, before those of the queues."""
+        return [self.leases, self.messages(lease_id), self.paused, self.idle, self.fetched]
+
     def messages(self, lease_id: str) -> str:
         """Hash: tag, and the list a message came from, a line feed and the message."""
         return f"{self.prefix}taskyard:lease:{lease_id}"

@@ -138,8 +138,8 @@ class Lease:
         self.inbox = deque(item for item in self.inbox if item[0] not in gone)
 
     def lose(self) -> list[int]:
-        """The lease has expired and others have its messages: drop everything, and return what was held."""
-        lost = sorted(self.held)
+        """The lease has expired and others have its messages: drop everything, and return what that concerns."""
+        lost = sorted(self.held.union(self._acks))
         self.forget(lost)
         self.returns.clear()
         self._acks.clear()

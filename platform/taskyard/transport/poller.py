@@ -142,5 +142,5 @@ class Poller(kombu_redis.MultiChannelPoller):
             if now >= self._sweep_at:
                 self._sweep_at = now + channel.unacked_restore_interval
                 channel.qos.restore_visible(num=channel.unacked_restore_limit, interval=1)
-        except (channel.connection_errors, channel.ResponseError):
+        except (*channel.connection_errors, channel.ResponseError):
             logger.debug("looking for messages of dead workers failed, it is tried again", exc_info=True)

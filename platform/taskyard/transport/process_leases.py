@@ -38,7 +38,9 @@ class ProcessLeases:
         busy_seconds: how long a callback, or a program without an event loop, may take.
     """
 
-    def __init__(self, keys: LeaseKeys, *, ttl_seconds: float, hang_seconds: float, busy_seconds: float) -> None:
+    def __init__(
+        self, keys: LeaseKeys, *, ttl_seconds: float, hang_seconds: float, busy_seconds: float
+    ) -> None:
         self.keys = keys
         self.ttl_seconds = ttl_seconds
         self.hang_seconds = hang_seconds
@@ -80,7 +82,9 @@ class ProcessLeases:
             if lease not in self._leases:
                 self._leases.append(lease)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._renew_for_ever, name="taskyard-leases", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._renew_for_ever, name="taskyard-leases", daemon=True
+                )
                 self._thread.start()
             return lease
 
@@ -120,7 +124,7 @@ class ProcessLeases:
 
     def settle(self, lease: Lease, client: Any, acks: list[int]) -> bool:
         """Renew the lease and send acknowledgements; return whether it is still ours."""
-        keys = [self.keys.leases, self.keys.messages(lease.id), self.keys.paused, self.keys.idle]
+        keys = self.keys.of_fetch(lease.id)
         arguments = [lease.id, self.ttl_microseconds, 0, 0, 0, 0, 0, 0, 0, len(acks), *acks]
         if script("fetch").run(client, keys, arguments) == LOST:
             return False

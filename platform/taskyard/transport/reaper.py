@@ -44,7 +44,9 @@ def _reap_lease(channel: Any, client: Any, expired_id: str) -> int:
     keys = channel.lease_keys
     own_id = f"reaper:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
     names = [keys.leases, keys.holders, keys.idle, keys.messages(own_id), keys.messages(expired_id)]
-    listed = script("adopt").run(client, names, [own_id, channel.leases.ttl_microseconds, 1, "{}", expired_id])
+    listed = script("adopt").run(
+        client, names, [own_id, channel.leases.ttl_microseconds, 1, "{}", expired_id]
+    )
     if listed == NOT_EXPIRED:
         return 0
     # The newest first: each goes to the front, so the oldest ends as the next one to be fetched.
@@ -70,7 +72,9 @@ def _move(channel: Any, client: Any, lease_id: str, pairs: list[tuple[int, bytes
         if channel.max_deliveries and count >= channel.max_deliveries:
             prefix = channel.global_keyprefix
             destination = prefix + dead_key(queue_of_key(key, prefix, channel.sep))
-            logger.error("A message was lost with its worker %d times: it goes to the list %s.", count, destination)
+            logger.error(
+                "A message was lost with its worker %d times: it goes to the list %s.", count, destination
+            )
         names.append(destination)
         arguments += [tag, message]
     moved: int = script("move").run(client, names, arguments)

@@ -31,7 +31,9 @@ class _LeasedTransport:
             channel.leases.has_event_loop = channel.leases.is_kept = True
         # in place of Kombu's sweep, which the poller does in its turn
         self.cycle._restore_messages_tref.cancel()
-        self.cycle._restore_messages_tref = loop.call_repeatedly(REAP_SECONDS / 2, self.cycle.maybe_restore_messages)
+        self.cycle._restore_messages_tref = loop.call_repeatedly(
+            REAP_SECONDS / 2, self.cycle.maybe_restore_messages
+        )
 
 
 class Transport(_LeasedTransport, kombu_redis.Transport):

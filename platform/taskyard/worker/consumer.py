@@ -20,7 +20,7 @@ from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.correlation import HEADER
 from taskyard.tasks import failures
-from taskyard.worker import leases
+from taskyard.worker import dead_lists, leases
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -31,6 +31,7 @@ class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
 
     _is_reconnecting = False
+    _drains_dead_lists = False
 
     def start(self) -> None:
         self._is_reconnecting = False
@@ -58,6 +59,12 @@ class Consumer(CeleryConsumer):
             leases.finish_writes(self.pool)
         else:
             super().on_close()
+
+    def on_ready(self) -> None:
+        super().on_ready()
+        if not self._drains_dead_lists:
+            self._drains_dead_lists = True
+            self.timer.call_repeatedly(dead_lists.INTERVAL_SECONDS, dead_lists.drain, (self,))
 
     def shutdown(self) -> None:
         leases.end()

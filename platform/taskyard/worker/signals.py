@@ -19,7 +19,9 @@ log = structlog.stdlib.get_logger("taskyard.worker")
 def connect_worker_signals() -> None:
     """Connect the receivers; called once by the worker command."""
     signals.setup_logging.connect(_keep_our_logging, weak=False, dispatch_uid="taskyard.logging")
-    signals.worker_before_create_process.connect(_close_connections, weak=False, dispatch_uid="taskyard.db.fork")
+    signals.worker_before_create_process.connect(
+        _close_connections, weak=False, dispatch_uid="taskyard.db.fork"
+    )
     signals.worker_process_init.connect(_leave_process_group, weak=False, dispatch_uid="taskyard.pgid")
     signals.task_prerun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.prerun")
     signals.task_postrun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.postrun")

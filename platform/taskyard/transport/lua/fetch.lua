@@ -5,7 +5,7 @@
 -- that the server tells this connection (CLIENT TRACKING) about the next one: check and arm are one step.
 --
 -- KEYS  1 leases, 2 this lease's messages, 3 paused queues, 4 idle leases,
---       then for each queue: its delayed messages, and its lists, most urgent first
+--       5 fetched messages, then for each queue: its delayed messages, and its lists, most urgent first
 -- ARGV  1 lease id, or '' for a consumer without acknowledgements; 2 lease duration in us; 3 messages wanted
 --       4 tag of the first message; 5 is this lease on the idle list (1 or 0); 6 most delayed messages to move a queue
 --       7 lists a queue; 8 queues; 9 how many of the queues are leased, the others are popped for good
@@ -35,7 +35,8 @@ local lists, queues, leased = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARG
 local names = 10 + acks
 local any_paused = redis.call('EXISTS', KEYS[3]) == 1
 for queue = 1, queues do
-  local delayed = 5 + (queue - 1) * (lists + 1)
+  local delayed = 6 + (queue - 1) * (lists + 1)
+  local before = left
   if not (any_paused and redis.call('HEXISTS', KEYS[3], ARGV[names + queue]) == 1) then
     local due = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', now, 'LIMIT', 0, ARGV[6])
     for _, member in ipairs(due) do
@@ -55,6 +56,7 @@ for queue = 1, queues do
       if left == 0 then break end
     end
   end
+  if left < before then redis.call('HINCRBY', KEYS[5], ARGV[names + queue], before - left) end
   if left == 0 then break end
 end
 if #reply > 2 then
@@ -62,7 +64,7 @@ if #reply > 2 then
   return reply
 end
 for queue = 1, queues do
-  local delayed = 5 + (queue - 1) * (lists + 1)
+  local delayed = 6 + (queue - 1) * (lists + 1)
   local first = redis.call('ZRANGE', KEYS[delayed], 0, 0, 'WITHSCORES')
   if first[2] then
     local wait = math.max(0, tonumber(first[2]) - now)
