@@ -95,7 +95,7 @@ class Chaos:
         """Do what is due now. Call it often."""
         self.finish_due()
         for kind in self.rng.sample(self.kinds, len(self.kinds)):
-            due_at = self._due_at.setdefault(kind, self._next_time(kind))
+            due_at = self._due_at.setdefault(kind, time.monotonic() + self.rng.uniform(0, PAUSES[kind][1]))
             # What finds nothing to hit stays due.
             if time.monotonic() >= due_at and self._inject(kind):
                 self._due_at[kind] = self._next_time(kind)

@@ -49,7 +49,7 @@ FAULTS = (WORKER_KILL, CHILD_KILL, CONNECTION_CUT, BROKER_KILL_ALWAYS)
 def test_no_task_is_lost_or_repeated_without_a_kill(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     tool = [sys.executable, "-m", "tests.bench.torture", f"--faults={','.join(FAULTS)}", f"--json={report}"]
-    options = ["--tasks=500", "--task-ms=60", "--seconds=25", "--seed=11", "--drain=25", "--idempotent"]
+    options = ["--tasks=500", "--task-ms=80", "--seconds=25", "--seed=11", "--drain=25", "--idempotent"]
 
     finished = subprocess.run([*tool, *options], cwd=REPOSITORY, capture_output=True, text=True, timeout=160)
 
