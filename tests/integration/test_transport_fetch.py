@@ -317,11 +317,11 @@ def test_late_request_of_an_old_connection_does_nothing(server: RedisServer, cli
         channel, received = consume(connection, "jobs", prefetch=1)
         drain(connection)
         channel.fetcher._wanted = 1
-        keys, arguments = channel.fetcher._request(channel.lease)
+        arguments = channel.fetcher._request(channel.lease)
         channel.client.connection.disconnect()
         drain(connection)
 
-        answer = script("fetch").run(client, keys, arguments)
+        answer = script("fetch").run(client, [], arguments)
 
         assert answer == -1
         assert client.llen("jobs") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -81,6 +82,7 @@ class Channel(kombu_redis.Channel):
         self._sync_client: Any = None
         self._plain_client: Any = None
         self._queue_keys: dict[str, list[str]] = {}
+        self._groups: dict[str, str] = {}
         self.fetcher = Fetcher(self)
         super().__init__(*args, **kwargs)
         self.order: Order = Weighted(self.queue_weights) if self.queue_order == "weighted" else Strict()
@@ -146,6 +148,14 @@ class Channel(kombu_redis.Channel):
         popped = [queue for queue in queues if queue in self.unleased_queues]
         return self.order.arrange(leased) + popped, len(leased)
 
+    @property
+    def group(self) -> str:
+        """Names the consumers with the same queues, which share the watch for new messages."""
+        queues = ",".join(self.active_queues)
+        if queues not in self._groups:
+            self._groups = {queues: hashlib.sha1(queues.encode(), usedforsecurity=False).hexdigest()[:12]}
+        return self._groups[queues]
+
     # -- consuming
 
     @property
@@ -193,7 +203,7 @@ class Channel(kombu_redis.Channel):
         lease, keys = self.lease, self.lease_keys
         earlier = [*lease.earlier_ids, *([lease.id] if lease.epoch else [])]
         new_id = lease.next_epoch()
-        names = [keys.leases, keys.holders, keys.idle, keys.messages(new_id), *map(keys.messages, earlier)]
+        names = [keys.leases, keys.holders, keys.messages(new_id), *map(keys.messages, earlier)]
         holder = {"host": socket.gethostname(), "pid": os.getpid(), "queues": self.active_queues}
         arguments = [new_id, self.leases.ttl_microseconds, 0, json.dumps(holder), *earlier]
         listed = ask("EVAL", script("adopt").source, len(names), *names, *arguments)
@@ -234,7 +244,10 @@ class Channel(kombu_redis.Channel):
         try:
             return self.fetcher.read(connection)
         finally:
-            if not self.fetcher.in_flight:
+            if self.fetcher.in_flight:
+                # the answer to what was asked next
+                self._brpop_sent_at = kombu_redis.monotonic()
+            else:
                 self._in_poll = None
                 self._flush_brpop_reauth()
 
@@ -283,7 +296,7 @@ class Channel(kombu_redis.Channel):
 
     def give_back_now(self) -> None:
         lease, keys = self.lease, self.lease_keys
-        names = [keys.leases, keys.holders, keys.idle, keys.messages(lease.id)]
+        names = [keys.leases, keys.holders, keys.messages(lease.id)]
         for to_front in (True, False):
             tags = [tag for tag, front in lease.returns if front is to_front]
             if not tags:

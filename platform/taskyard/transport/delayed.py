@@ -12,9 +12,8 @@ from typing import Any
 from kombu.utils.json import dumps
 
 from taskyard.transport.envelope import decode_envelope, due_in_microseconds
-from taskyard.transport.fetcher import PROMOTE_LIMIT, WIDTH
 from taskyard.transport.keys import delayed_key, priority_of_step
-from taskyard.transport.process_leases import LOST
+from taskyard.transport.process_leases import LOST, fetch_arguments
 from taskyard.transport.scripts import script
 from taskyard.transport.undecodable import UndecodableMessageError, park
 
@@ -74,20 +73,18 @@ def get_one(channel: Any, queue: str) -> dict[str, Any]:
     lease = channel.lease
     while True:
         acks = lease.take_acks()
-        names = [*channel.lease_keys.of_fetch(lease.id), *channel.queue_keys(queue)]
-        arguments = [
+        arguments = fetch_arguments(
+            channel.lease_keys,
             lease.id,
             channel.leases.ttl_microseconds,
-            1,
-            lease.next_tag,
-            0,
-            PROMOTE_LIMIT,
-            WIDTH - 1,
-            1,
-            1,
-        ]
+            wanted=1,
+            first_tag=lease.next_tag,
+            queues=[channel.queue_keys(queue)],
+            leased=1,
+            acks=acks,
+        )
         try:
-            answer = script("fetch").run(channel.plain_client, names, [*arguments, len(acks), *acks, queue])
+            answer = script("fetch").run(channel.plain_client, [], arguments)
         except channel.connection_errors:
             lease.unsent_acks(acks)
             raise
@@ -96,9 +93,9 @@ def get_one(channel: Any, queue: str) -> dict[str, Any]:
             channel.take_up_lease(channel.plain_client.execute_command)
             continue
         channel.leases.renewed(lease)
-        if len(answer) == 2:
+        if len(answer) == 1:
             raise Empty
-        tag, raw = lease.next_tag, answer[3]
+        tag, raw = lease.next_tag, answer[2]
         lease.receive(queue, raw, is_leased=True)
         lease.inbox.pop()
         try:

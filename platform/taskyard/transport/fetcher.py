@@ -17,22 +17,21 @@ from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from taskyard.transport.keys import STEPS_BY_URGENCY, keys_of_queue
-from taskyard.transport.process_leases import LOST
+from taskyard.transport.process_leases import LOST, fetch_arguments
 from taskyard.transport.scripts import script
 
 logger = logging.getLogger(__name__)
 
 # How long after a refusal (a full server, a server that can't write) the broker is asked again.
 REFUSED_PAUSE_SECONDS = 1.0
-# Delayed messages of one queue that one fetch moves at most, so that a million due at once block nobody.
-PROMOTE_LIMIT = 200
-# With many idle workers on a queue, a new message wakes all. They come one after the other, this far apart on
-# average: the first one is as quick as a lone worker, and the server is not hit by all at once.
-STAGGER_SECONDS = 0.0005
-MAX_STAGGER_SECONDS = 0.25
-WIDTH = 1 + len(STEPS_BY_URGENCY)
-FIRST_QUEUE_KEY = 5
+# A watch that is not renewed for so many polls ends: its worker has died.
+WATCH_POLLS = 3
+# A parked worker looks by itself this much less often than one that watches.
+PARKED_POLLS = 3
+BUSY, WATCHING, PARKED = 0, 1, 2
 WOKEN = object()
+# The answers of the arm script that are not a time.
+SOMETHING, NOTHING = -1, -2
 
 
 class Fetcher:
@@ -41,13 +40,15 @@ class Fetcher:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.in_flight = False
+        self._is_arming = False
+        self._hears = False
         self._socket: Any = None
         self._acks: list[int] = []
         self._queues: list[str] = []
         self._wanted = 0
         self._wake_at = 0.0
-        self._idle_workers = 1
-        self._is_on_idle_list = False
+        self._idle_state = BUSY
+        self._was_woken = False
 
     @property
     def wake_at(self) -> float:
@@ -68,14 +69,16 @@ class Fetcher:
         if not self._wanted and not lease.has_acks and not self._must_renew(now):
             return False
         self._acks = lease.take_acks()
-        keys, arguments = self._request(lease)
+        self._send(connection, "EVALSHA", script("fetch").sha, 0, *self._request(lease))
+        return True
+
+    def _send(self, connection: Any, *command: Any) -> None:
         self.in_flight = True
         try:
-            connection.send_command("EVALSHA", script("fetch").sha, len(keys), *keys, *arguments)
-        except channel.connection_errors:
+            connection.send_command(*command)
+        except self.channel.connection_errors:
             self.interrupted()
             raise
-        return True
 
     def _count_wanted(self, now: float) -> int:
         channel = self.channel
@@ -96,34 +99,46 @@ class Fetcher:
         lease = self.channel.lease
         return bool(lease.epoch) and now - lease.renewed_at > self.channel.lease_ttl / 4
 
-    def _request(self, lease: Any) -> tuple[list[str], list[Any]]:
+    def _request(self, lease: Any) -> list[Any]:
         channel = self.channel
-        head = channel.lease_keys.of_fetch(lease.id)
         self._queues, leased = channel.arranged_queues() if self._wanted else ([], 0)
-        for queue in self._queues:
-            head += channel.queue_keys(queue)
-        arguments = [
+        return fetch_arguments(
+            channel.lease_keys,
             lease.id if lease.epoch else "",
             channel.leases.ttl_microseconds,
-            self._wanted,
-            lease.next_tag,
-            int(self._is_on_idle_list),
-            PROMOTE_LIMIT,
-            WIDTH - 1,
-            len(self._queues),
-            leased,
-            len(self._acks),
-        ]
-        return head, [*arguments, *self._acks, *self._queues]
+            wanted=self._wanted,
+            first_tag=lease.next_tag,
+            idle_state=self._idle_state,
+            group=channel.group,
+            watch_microseconds=int(channel.poll_interval * WATCH_POLLS * 1_000_000),
+            leased=leased,
+            queues=[channel.queue_keys(queue) for queue in self._queues],
+            acks=self._acks,
+        )
+
+    def _arm(self, connection: Any) -> None:
+        """Ask the server to tell this connection of the next message, or of another worker's knock."""
+        channel = self.channel
+        self._is_arming = True
+        if self._idle_state == PARKED:
+            self._send(connection, "EXISTS", channel.lease_keys.wake(channel.lease.id))
+            return
+        keys = [channel.lease_keys.paused]
+        for queue in self._queues:
+            keys += channel.queue_keys(queue)[1:]
+        arguments = [len(STEPS_BY_URGENCY), *self._queues]
+        self._send(connection, "EVALSHA", script("arm").sha, len(keys), *keys, *arguments)
 
     def _prepare(self, connection: Any) -> None:
         """Once a connection: the script, the wake-up messages, and the lease under a new id."""
         self.interrupted()
-        _ask(connection, "SCRIPT", "LOAD", script("fetch").source)
-        if str(connection.get_protocol()) == "3":
+        for name in ("fetch", "arm"):
+            _ask(connection, "SCRIPT", "LOAD", script(name).source)
+        self._hears = str(connection.get_protocol()) == "3"
+        if self._hears:
             connection._parser.set_invalidation_push_handler(self._on_invalidation)
             _ask(connection, "CLIENT", "TRACKING", "ON")
-        self._wake_at, self._is_on_idle_list = 0.0, False
+        self._wake_at, self._idle_state = 0.0, BUSY
         if self.channel.is_leasing:
             self.channel.take_up_lease(lambda *command: _ask(connection, *command))
         self._socket = connection._sock
@@ -135,14 +150,10 @@ class Fetcher:
     def interrupted(self) -> None:
         """No answer will come: what was sent may or may not have happened, so it is sent again."""
         self.channel.lease.unsent_acks(self._acks)
-        self._acks, self.in_flight, self._socket = [], False, None
+        self._acks, self.in_flight, self._is_arming, self._socket = [], False, False, None
 
     def _on_invalidation(self, _: Any) -> Any:
-        if self._wake_at:
-            spread = min(MAX_STAGGER_SECONDS, (self._idle_workers - 1) * STAGGER_SECONDS)
-            delay = random.uniform(0, spread) if spread > 0 else 0.0  # noqa: S311
-            self._wake_at = time.monotonic() + delay if delay else 0.0
-            self.channel.connection.cycle.wake_after(delay)
+        self._wake_at, self._was_woken = 0.0, True
         return WOKEN
 
     def read(self, connection: Any) -> bool:
@@ -157,6 +168,7 @@ class Fetcher:
                 reply = connection.read_response(push_request=True)
                 if reply is not WOKEN and self.in_flight:
                     answer, self.in_flight = reply, False
+                    self._was_woken = False
                 if connection._sock is None or not connection.can_read(timeout=0):
                     break
         except NoScriptError:
@@ -169,7 +181,7 @@ class Fetcher:
         except ResponseError as error:
             logger.error("The broker refuses the fetch: %s. It is asked again in a second.", error)  # noqa: TRY400
             self.channel.lease.unsent_acks(self._acks)
-            self._acks, self.in_flight = [], False
+            self._acks, self.in_flight, self._is_arming = [], False, False
             self._wake_at = time.monotonic() + REFUSED_PAUSE_SECONDS
         except self.channel.connection_errors:
             self.interrupted()
@@ -177,11 +189,15 @@ class Fetcher:
                 connection.disconnect()
                 raise
             connection.disconnect()
-        if answer is None or not self._take(answer):
+        if answer is None or not self._take(connection, answer):
             raise Empty
         return True
 
-    def _take(self, answer: Any) -> bool:
+    def _take(self, connection: Any, answer: Any) -> bool:
+        if self._is_arming:
+            self._is_arming = False
+            self._wait(answer)
+            return False
         lease, channel = self.channel.lease, self.channel
         acks, self._acks = self._acks, []
         if answer == LOST:
@@ -189,29 +205,43 @@ class Fetcher:
             channel.lose_lease()
             return False
         channel.leases.renewed(lease)
-        messages = answer[2:]
+        messages = answer[1:]
         if messages:
-            self._wake_at, self._is_on_idle_list = 0.0, False
+            self._wake_at, self._idle_state = 0.0, BUSY
             self._receive(messages)
         elif self._wanted:
-            self._become_idle(next_due_microseconds=answer[0], idle_workers=answer[1])
+            self._idle_state = answer[0]
+            if self._hears and connection._sock is self._socket:
+                self._arm(connection)
+            else:
+                self._wait(NOTHING)
         return bool(channel.deliver_inbox())
 
     def _receive(self, messages: list[Any]) -> None:
         channel, served = self.channel, {}
         for place in range(0, len(messages), 2):
-            queue = self._queues[(messages[place] - FIRST_QUEUE_KEY - 1) // WIDTH]
+            queue = self._queues[messages[place] - 1]
             served[queue] = served.get(queue, 0) + 1
             channel.lease.receive(queue, messages[place + 1], is_leased=queue not in channel.unleased_queues)
         for queue, count in served.items():
             channel.order.served(queue, count)
 
-    def _become_idle(self, *, next_due_microseconds: int, idle_workers: int) -> None:
-        if idle_workers > 0:
-            self._idle_workers, self._is_on_idle_list = idle_workers, True
+    def _wait(self, answer: int) -> None:
+        """Wait for news.
+
+        Args:
+            answer: of the arm script, or whether a parked worker's key exists (somebody has knocked).
+        """
+        has_news = answer == 1 if self._idle_state == PARKED else answer == SOMETHING
+        if has_news or self._was_woken:
+            # the latter: the news came in the same breath as the answer, and after it
+            self._wake_at = 0.0
+            return
         wait = self.channel.poll_interval
-        if next_due_microseconds >= 0:
-            wait = min(wait, next_due_microseconds / 1_000_000 + 0.001)
+        if self._idle_state == PARKED:
+            wait *= PARKED_POLLS * random.uniform(0.75, 1.25)  # noqa: S311
+        elif answer >= 0:
+            wait = min(wait, answer / 1_000_000 + 0.001)
         self._wake_at = time.monotonic() + wait
         self.channel.connection.cycle.wake_after(wait)
 
@@ -225,8 +255,8 @@ def _ask(connection: Any, *command: Any) -> Any:
 
 
 def queue_keys(prefix: str, queue: str) -> list[str]:
-    """Return the keys of a queue in the order in which the fetch script expects them."""
-    return [prefix + key for key in keys_of_queue(queue)]
+    """Return a queue's name and keys in the order in which the fetch script expects them."""
+    return [queue, *(prefix + key for key in keys_of_queue(queue))]
 
 
 def queue_of_key(key: bytes | str, prefix: str, separator: str) -> str:

@@ -24,7 +24,7 @@ class Leftover:
     """One thing that is left.
 
     Args:
-        kind: "messages without a lease", "holder without a lease", "idle entry without a lease" or "unread replies".
+        kind: "messages without a lease", "holder without a lease" or "unread replies".
         key: the key, or the lease id within it.
         detail: for people.
     """
@@ -43,11 +43,6 @@ def find(client: Any, *, prefix: str = "", reply_idle_seconds: int = REPLY_IDLE_
         *(
             Leftover("holder without a lease", lease_id, "no messages")
             for lease_id in map(bytes_to_str, client.hkeys(keys.holders))
-            if lease_id not in alive
-        ),
-        *(
-            Leftover("idle entry without a lease", lease_id, "no messages")
-            for lease_id in dict.fromkeys(map(bytes_to_str, client.lrange(keys.idle, 0, -1)))
             if lease_id not in alive
         ),
         *_replies(client, prefix, reply_idle_seconds),
@@ -77,8 +72,6 @@ def remove(client: Any, leftovers: Sequence[Leftover], *, prefix: str = "") -> N
             client.zadd(keys.leases, {item.key: 0}, nx=True)
         elif item.kind == "holder without a lease":
             client.hdel(keys.holders, item.key)
-        elif item.kind == "idle entry without a lease":
-            client.lrem(keys.idle, 0, item.key)
         else:
             client.delete(item.key)
 

@@ -77,10 +77,17 @@ class LeaseKeys:
         """Hash: lease id, and who holds it (JSON)."""
         return f"{self.prefix}taskyard:lease-holders"
 
-    @property
-    def idle(self) -> str:
-        """List: ids of leases whose worker waits for a message. Only its length matters."""
-        return f"{self.prefix}taskyard:idle"
+    def watching(self, group: str) -> str:
+        """Sorted set: leases of waiting workers that the server tells of new messages, and until when they watch."""
+        return f"{self.prefix}taskyard:watching:{group}"
+
+    def parked(self, group: str) -> str:
+        """List: leases of waiting workers that another worker wakes."""
+        return f"{self.prefix}taskyard:parked:{group}"
+
+    def wake(self, lease_id: str) -> str:
+        """String: its change wakes the parked worker of this lease."""
+        return f"{self.prefix}taskyard:wake:{lease_id}"
 
     @property
     def paused(self) -> str:
@@ -91,10 +98,6 @@ class LeaseKeys:
     def fetched(self) -> str:
         """Hash: queue, and how many of its messages have ever been fetched; two looks at it give the rate."""
         return f"{self.prefix}taskyard:fetched"
-
-    def of_fetch(self, lease_id: str) -> list[str]:
-        """Return the keys that every fetch is given, before those of the queues."""
-        return [self.leases, self.messages(lease_id), self.paused, self.idle, self.fetched]
 
     def messages(self, lease_id: str) -> str:
         """Hash: tag, and the list a message came from, a line feed and the message."""

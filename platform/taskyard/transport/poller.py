@@ -99,6 +99,7 @@ class Poller(kombu_redis.MultiChannelPoller):
         self._in_protected_read = True
         try:
             self.maybe_refresh_binding_expiry()
+            self.maybe_restore_messages()
             if self.on_poll_start():
                 return
             events = self.poller.poll(self._wait_seconds(timeout))
@@ -107,7 +108,6 @@ class Poller(kombu_redis.MultiChannelPoller):
                     return
             if not events:
                 self.maybe_check_brpop_health()
-            self.maybe_restore_messages()
             raise Empty
         finally:
             self._in_protected_read = False

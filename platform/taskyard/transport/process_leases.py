@@ -12,12 +12,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import Any
 
 from redis.exceptions import RedisError
 
-from taskyard.transport.keys import LeaseKeys
+from taskyard.transport.keys import STEPS_BY_URGENCY, LeaseKeys
 from taskyard.transport.lease import Lease
 from taskyard.transport.scripts import script
 
@@ -26,6 +27,11 @@ logger = logging.getLogger(__name__)
 # A process that tries to get its connection back is not hung; for longer than this nobody believes it.
 RECONNECT_PATIENCE_SECONDS = 900.0
 LOST = -1
+# Delayed messages of one queue that one fetch moves at most, so that a million due at once block nobody.
+PROMOTE_LIMIT = 200
+# Of the waiting workers with the same queues so many are told of a new message. More than one, because one of them
+# may have died a moment ago.
+WATCHERS = 3
 
 
 class ProcessLeases:
@@ -117,16 +123,15 @@ class ProcessLeases:
             self.settle(lease, client, acks)
             acks = lease.take_acks()
         # An answer that was never read may hold messages too: all that the server lists goes back.
-        keys = [self.keys.leases, self.keys.holders, self.keys.idle, self.keys.messages(lease.id)]
+        keys = [self.keys.leases, self.keys.holders, self.keys.messages(lease.id)]
         returned: int = script("give_back").run(client, keys, [lease.id, "RPUSH", 1, len(acks), *acks])
         lease.lose()
         return returned
 
     def settle(self, lease: Lease, client: Any, acks: list[int]) -> bool:
         """Renew the lease and send acknowledgements; return whether it is still ours."""
-        keys = self.keys.of_fetch(lease.id)
-        arguments = [lease.id, self.ttl_microseconds, 0, 0, 0, 0, 0, 0, 0, len(acks), *acks]
-        if script("fetch").run(client, keys, arguments) == LOST:
+        arguments = fetch_arguments(self.keys, lease.id, self.ttl_microseconds, acks=acks)
+        if script("fetch").run(client, [], arguments) == LOST:
             return False
         self.renewed(lease)
         return True
@@ -201,6 +206,51 @@ class ProcessLeases:
             with contextlib.suppress(RedisError, OSError):
                 if lease.epoch:
                     self.release(lease, self._client)
+
+
+def fetch_arguments(
+    keys: LeaseKeys,
+    lease_id: str,
+    ttl_microseconds: int,
+    *,
+    wanted: int = 0,
+    first_tag: int = 0,
+    idle_state: int = 0,
+    group: str = "",
+    watch_microseconds: int = 0,
+    leased: int = 0,
+    queues: Sequence[Sequence[str]] = (),
+    acks: Sequence[int] = (),
+) -> list[Any]:
+    """Return the arguments of the fetch script; without `wanted` it only renews and settles.
+
+    Args:
+        group: names the workers that consume the same queues.
+        queues: for each its name, its delayed messages and its lists.
+    """
+    return [
+        keys.leases,
+        keys.messages(lease_id),
+        keys.paused,
+        keys.fetched,
+        keys.watching(group),
+        keys.parked(group),
+        keys.wake(""),
+        lease_id,
+        ttl_microseconds,
+        wanted,
+        first_tag,
+        idle_state,
+        PROMOTE_LIMIT,
+        watch_microseconds,
+        WATCHERS,
+        leased,
+        len(STEPS_BY_URGENCY),
+        len(queues),
+        len(acks),
+        *acks,
+        *chain.from_iterable(queues),
+    ]
 
 
 _by_broker: dict[Hashable, ProcessLeases] = {}

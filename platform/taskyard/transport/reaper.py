@@ -43,7 +43,7 @@ def reap(channel: Any) -> int:
 def _reap_lease(channel: Any, client: Any, expired_id: str) -> int:
     keys = channel.lease_keys
     own_id = f"reaper:{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
-    names = [keys.leases, keys.holders, keys.idle, keys.messages(own_id), keys.messages(expired_id)]
+    names = [keys.leases, keys.holders, keys.messages(own_id), keys.messages(expired_id)]
     listed = script("adopt").run(
         client, names, [own_id, channel.leases.ttl_microseconds, 1, "{}", expired_id]
     )

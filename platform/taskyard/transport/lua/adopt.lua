@@ -3,7 +3,7 @@
 --
 -- A process adopts its own lease on each new connection; a reaper adopts one that has expired. It is all or nothing.
 --
--- KEYS  1 leases, 2 who holds them, 3 idle leases, 4 messages under the new id,
+-- KEYS  1 leases, 2 who holds them, 3 messages under the new id,
 --       then the messages under each old id
 -- ARGV  1 new id, 2 lease duration in us, 3 only if expired (1 or 0), 4 who holds it (JSON), then the old ids
 -- Returns the tags and values of all messages of the lease, or -1 if it has not expired.
@@ -17,12 +17,12 @@ if ARGV[3] == '1' then
 end
 redis.call('ZREM', KEYS[1], '', unpack(ARGV, 5))
 for place = 5, #ARGV do
+  local messages = KEYS[place - 1]
   redis.call('HDEL', KEYS[2], ARGV[place])
-  redis.call('LREM', KEYS[3], 0, ARGV[place])
-  if redis.call('EXISTS', KEYS[place]) == 1 then
-    redis.call('RENAME', KEYS[place], KEYS[4])
+  if redis.call('EXISTS', messages) == 1 then
+    redis.call('RENAME', messages, KEYS[3])
   end
 end
 redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
-return redis.call('HGETALL', KEYS[4])
+return redis.call('HGETALL', KEYS[3])
