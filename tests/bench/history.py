@@ -230,11 +230,14 @@ class History:
         return [min(later) - fault.at] if later else []
 
     def service_gaps(self) -> dict[str, list[float]]:
-        """By kind of fault that hits everybody, from the fault to the next start of any task."""
+        """By kind of fault that hits everybody, from the fault to the next start of any task.
+
+        Faults before the first start are left out: the workers were not there yet.
+        """
         moments = sorted(start.at for start in self.starts)
         gaps: dict[str, list[float]] = defaultdict(list)
         for fault in self.faults:
-            if fault.kind in (CONNECTION_CUT, *BROKER_KILLS):
+            if fault.kind in (CONNECTION_CUT, *BROKER_KILLS) and moments and fault.at > moments[0]:
                 place = bisect.bisect_right(moments, fault.until)
                 if place < len(moments):
                     gaps[fault.kind].append(moments[place] - fault.at)

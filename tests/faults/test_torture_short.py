@@ -207,6 +207,12 @@ def test_recovery_counts_from_the_return_of_a_broker_that_was_killed_meanwhile()
     assert recovery == {WORKER_KILL: [11.0]}
 
 
+def test_a_service_gap_lasts_from_the_cut_to_the_next_start_and_needs_a_first_start() -> None:
+    cuts = [FaultEvent(CONNECTION_CUT, at, at) for at in (0.5, 2.0)]
+
+    assert history(TWICE, cuts).service_gaps() == {CONNECTION_CUT: [1.0]}
+
+
 def test_what_a_lost_child_gave_up_is_not_held_by_its_worker() -> None:
     faults = [
         FaultEvent(CHILD_KILL, 1.5, 1.5, worker="w0", pid=10),
