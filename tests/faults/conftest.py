@@ -1,4 +1,7 @@
-"""What the fault tests of the transport share: a broker, a file of effects, workers that are killed at the end."""
+"""What the fault tests of the transport share.
+
+A broker, a file of effects, workers that are killed at the end.
+"""
 
 from __future__ import annotations
 

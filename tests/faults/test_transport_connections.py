@@ -1,4 +1,7 @@
-"""Connections are cut and the broker dies, while tasks run: none runs twice, no worker exits, nothing is lost."""
+"""Connections are cut and the broker dies, while tasks run.
+
+None runs twice, no worker exits, nothing is lost.
+"""
 
 from __future__ import annotations
 

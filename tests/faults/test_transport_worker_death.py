@@ -23,7 +23,9 @@ def test_killed_worker_loses_nothing(
     victims = [start_worker(durable_broker) for _ in range(2)]
     for round_number in range(3):
         wait_until(
-            lambda: len(effects.counts()) > 100 * round_number, timeout_seconds=60, what="some tasks have run"
+            lambda least=100 * round_number: len(effects.counts()) > least,
+            timeout_seconds=60,
+            what="some tasks have run",
         )
         victims[round_number % 2].kill()
         victims[round_number % 2] = start_worker(durable_broker)
@@ -75,7 +77,11 @@ def test_task_that_kills_its_worker_ends_in_the_dead_list(
     options = {"max_deliveries": 2}
     for _ in range(2):
         worker = start_worker(durable_broker, pool="solo", options=options)
-        wait_until(lambda: worker.process.poll() is not None, timeout_seconds=60, what="the task killed it")
+        wait_until(
+            lambda worker=worker: worker.process.poll() is not None,
+            timeout_seconds=60,
+            what="the task killed it",
+        )
 
     start_worker(durable_broker, pool="solo", options=options).wait_ready()
     wait_until(lambda: client.llen("celery.dead") == 1, timeout_seconds=30, what="it is in the dead list")
@@ -107,7 +113,10 @@ def test_stopped_worker_gives_back_at_once_what_it_has_not_begun(
 def test_solo_task_keeps_its_lease(
     durable_broker: RedisServer, effects: Effects, start_worker: Callable[..., Worker]
 ) -> None:
-    """The event loop stands still for longer than a lease; the task is nevertheless not given to the other worker."""
+    """The event loop stands still for longer than a lease.
+
+    The task is nevertheless not given to the other worker.
+    """
     publish(leased_app(durable_broker.url), range(1), seconds=LEASE_TTL * 3)
     for _ in range(2):
         start_worker(durable_broker, pool="solo")

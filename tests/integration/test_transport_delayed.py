@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +10,7 @@ import kombu
 import pytest
 import redis
 
+from taskyard.clock import SYSTEM_CLOCK
 from tests.support.leased_kombu import connect, consume, drain, leased, publish
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
@@ -34,6 +34,10 @@ def client(server: RedisServer) -> Iterator[redis.Redis]:
     client.close()
 
 
+def now() -> float:
+    return SYSTEM_CLOCK.now().timestamp()
+
+
 def eta(seconds: float) -> dict[str, Any]:
     return {"eta": (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(), "published_at": 1.0}
 
@@ -42,9 +46,9 @@ def test_delayed_messages_arrive_in_due_order_not_early_and_once(
     server: RedisServer, client: redis.Redis
 ) -> None:
     with connect(server) as one, connect(server) as two:
-        due = {number: time.time() + 1.5 + 0.1 * number for number in range(10)}
+        due = {number: now() + 1.5 + 0.1 * number for number in range(10)}
         for number in reversed(range(10)):
-            publish(one, "jobs", number, headers=eta(due[number] - time.time()))
+            publish(one, "jobs", number, headers=eta(due[number] - now()))
         assert client.llen("jobs") == 0
         (_, first), (_, second) = consume(one, "jobs", prefetch=3), consume(two, "jobs", prefetch=3)
         arrived: list[tuple[int, float]] = []
@@ -54,7 +58,7 @@ def test_delayed_messages_arrive_in_due_order_not_early_and_once(
                 drain(connection, seconds=0.01)
                 while received:
                     message = received.pop(0)
-                    arrived.append((message.payload, time.time()))
+                    arrived.append((message.payload, now()))
                     message.ack()
             return len(arrived) >= 10
 
@@ -73,12 +77,12 @@ def test_idle_worker_wakes_when_a_message_is_due(server: RedisServer, client: re
     with connect(server, poll_interval=30) as connection:
         _, received = consume(connection, "jobs")
         drain(connection, seconds=0.1)
-        due = time.time() + 1.3
+        due = now() + 1.3
         publish(connection, "jobs", 1, headers=eta(1.3))
 
         wait_until(lambda: drain(connection, seconds=0.02) or received, timeout_seconds=5, what="it arrived")
 
-        assert 0 <= time.time() - due < 0.5
+        assert 0 <= now() - due < 0.5
 
 
 def test_message_due_within_a_second_is_not_delayed(server: RedisServer, client: redis.Redis) -> None:
@@ -111,7 +115,7 @@ def test_delayed_message_keeps_its_priority(server: RedisServer, client: redis.R
         publish(connection, "jobs", "low", priority=1, headers=eta(1.2))
         publish(connection, "jobs", "high", priority=9, headers=eta(1.4))
         last = client.zrange(DELAYED, 0, -1, withscores=True)[-1][1] / 1e6
-        wait_until(lambda: last < time.time(), timeout_seconds=5, what="both are due")
+        wait_until(lambda: last < now(), timeout_seconds=5, what="both are due")
         _, received = consume(connection, "jobs")
         drain(connection)
 
@@ -120,7 +124,7 @@ def test_delayed_message_keeps_its_priority(server: RedisServer, client: redis.R
 
 def test_one_fetch_moves_a_bounded_number(server: RedisServer, client: redis.Redis) -> None:
     with connect(server) as connection:
-        past = int((time.time() - 60) * 1e6)
+        past = int((now() - 60) * 1e6)
         publish(connection, "jobs", 0)
         raw = client.rpop("jobs")
         client.zadd(

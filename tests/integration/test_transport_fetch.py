@@ -1,4 +1,4 @@
-"""Fetching: leased in the same call, never shared, in order, within the window, acknowledged with the next call."""
+"""Fetching: leased in the same call, never shared, in order, within the window."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_global_key_prefix_is_on_every_key(server: RedisServer, client: redis.Re
         drain(connection)
 
         assert [message.payload for message in received] == [1]
-        assert all(key.startswith(b"app:") for key in client.keys())
+        assert all(key.startswith(b"app:") for key in client.keys("*"))
         channel.close()
         assert client.llen("app:jobs") == 1
         assert client.zcard("app:taskyard:delayed:jobs") == 1

@@ -72,7 +72,14 @@ def test_overview_counts_what_is_where(server: RedisServer, client: redis.Redis)
 
         jobs, empty = queues.overview(client, ["jobs", "empty"])
 
-        assert (jobs.waiting, jobs.delayed, jobs.leased, jobs.dead, jobs.consumers, jobs.fetched) == (3, 1, 1, 1, 1, 1)
+        assert (jobs.waiting, jobs.delayed, jobs.leased, jobs.dead, jobs.consumers, jobs.fetched) == (
+            3,
+            1,
+            1,
+            1,
+            1,
+            1,
+        )
         assert jobs.oldest_age_seconds == pytest.approx(60, abs=10)
         assert (empty.waiting, empty.oldest_age_seconds, empty.pause) == (0, 0.0, None)
         assert queues.purge(client, "jobs") == 4
@@ -129,6 +136,8 @@ def test_leftovers_are_listed_and_messages_given_back(server: RedisServer, clien
         janitor.remove(client, found)
 
         _, received = consume(connection, "jobs")
-        wait_until(lambda: drain(connection, seconds=0.1) or received, timeout_seconds=25, what="it came back")
+        wait_until(
+            lambda: drain(connection, seconds=0.1) or received, timeout_seconds=25, what="it came back"
+        )
         assert [message.payload for message in received] == [1]
         assert janitor.find(client) == []

@@ -56,8 +56,8 @@ class RedisBroker:
     def _transport_options(self, settings: Settings) -> dict[str, Any]:
         longest = max(spec.time_limit_seconds for spec in settings.queue_table.values())
         return {
-            # For what stock workers hold. Longer than any task may run: a shorter one hands out a running task
-            # a second time (c#5935, c#3270).
+            # For what stock workers hold. Longer than any task may run: a shorter one hands out a running
+            # task a second time (c#5935, c#3270).
             "visibility_timeout": longest + VISIBILITY_MARGIN_SECONDS,
             # A solo pool runs the task in its event loop, which then counts as healthy for this long.
             "lease_busy_seconds": longest + VISIBILITY_MARGIN_SECONDS,

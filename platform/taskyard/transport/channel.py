@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Channel(kombu_redis.Channel):
-    """A channel whose messages are leased: none is lost with its worker, and none runs twice because of a connection.
+    """A channel whose messages are leased: not lost with a worker, not run twice because of a connection.
 
     Transport options, besides Kombu's:
         lease_ttl: seconds after which the messages of a silent worker come back; 10.
@@ -186,7 +186,8 @@ class Channel(kombu_redis.Channel):
         self.fetcher.lease_needed()
 
     def _make_thread_client(self) -> Any:
-        manager = self._sentinel_manager
+        # a pool made for Sentinel puts its manager there
+        manager: Any = self._sentinel_manager  # type: ignore[has-type]
         pool = self._get_pool()
         self._sentinel_manager = manager
         timeout = self.lease_ttl / 3
@@ -225,21 +226,21 @@ class Channel(kombu_redis.Channel):
 
     def _log_lost(self, tags: list[int]) -> None:
         logger.warning(
-            "The lease on %d messages has ended: this process was silent for too long (frozen, cut off or hung). "
-            "They went back to their queues; what of them runs here runs a second time elsewhere.",
+            "The lease on %d messages has ended: this process was silent for too long (frozen, cut off or "
+            "hung). They went back to their queues; what of them runs here runs a second time elsewhere.",
             len(tags),
         )
         if self.leases.on_lost is not None:
             self.leases.on_lost(self.lease, tags)
 
-    def _brpop_start(self, timeout: float | None = None) -> None:
+    def _brpop_start(self, timeout: float | None = None) -> None:  # noqa: ARG002
         connection = self.client.connection
         if self.fetcher.start(connection):
             self._in_poll, self._brpop_sent_at = connection, kombu_redis.monotonic()
         if self.lease.returns and self.lease.epoch:
             self.give_back_now()
 
-    def _brpop_read(self, **options: Any) -> bool:
+    def _brpop_read(self, **options: Any) -> bool:  # noqa: ARG002
         connection = self.client.connection
         try:
             return self.fetcher.read(connection)
@@ -272,7 +273,10 @@ class Channel(kombu_redis.Channel):
 
     @property
     def _is_turning(self) -> bool:
-        """Whether the poller comes by soon: there is an event loop, or this is called from within a wait for events."""
+        """Whether the poller comes by soon.
+
+        There is an event loop, or this is called from within a wait for events.
+        """
         return self.leases.has_event_loop or self.connection.cycle._in_protected_read
 
     def settle_unless_polled(self) -> None:
@@ -320,7 +324,8 @@ class Channel(kombu_redis.Channel):
         try:
             super().close()
         except self._closing_errors:
-            # Half closed over a dead connection; stock Kombu fails again, and otherwise, at the second attempt.
+            # Half closed over a dead connection; stock Kombu fails again, and otherwise, at the second
+            # attempt.
             logger.debug("closing over a dead connection", exc_info=True)
             self._finish_close()
 
@@ -355,7 +360,7 @@ class Channel(kombu_redis.Channel):
 
     # -- publishing
 
-    def _get_message_priority(self, message: dict[str, Any], reverse: bool = False) -> int:
+    def _get_message_priority(self, message: dict[str, Any], reverse: bool = False) -> int:  # noqa: ARG002
         try:
             priority = int(message["properties"]["priority"])
             # A stock producer that states no priority sends 0, its most urgent and our least.

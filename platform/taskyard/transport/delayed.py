@@ -1,7 +1,7 @@
 """Messages that are not yet due: kept by the server in a sorted set per queue, never in a worker.
 
-The score is the due time in microseconds since the epoch, the member "<priority>\\n<message>". Any fetch on the
-queue moves what is due by the server's clock.
+The score is the due time in microseconds since the epoch, the member "<priority>\\n<message>". Any fetch on
+the queue moves what is due by the server's clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def put_delayed(channel: Any, queue: str, message: dict[str, Any], batch: Any) -
 
 
 def move_to_delayed(channel: Any, messages: list[tuple[int, str, int, bytes]]) -> None:
-    """Move fetched messages (tag, queue, due, member) out of the lease; a stock producer had put them in a list."""
+    """Move fetched messages (tag, queue, due, member) out of the lease.
+
+    A stock producer had put them in a list.
+    """
     prefix, lease = channel.global_keyprefix, channel.lease
     keys = [channel.lease_keys.messages(lease.id)]
     arguments: list[Any] = []

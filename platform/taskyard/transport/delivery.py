@@ -1,4 +1,7 @@
-"""From the lease's inbox to the consumers, one message at a time; what can't be delivered is put where it belongs."""
+"""From the lease's inbox to the consumers, one message at a time.
+
+What can't be delivered is put where it belongs.
+"""
 
 from __future__ import annotations
 

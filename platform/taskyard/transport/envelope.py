@@ -20,7 +20,11 @@ MIN_DELAY_SECONDS = 1.0
 
 
 def decode_envelope(raw: bytes) -> dict[str, Any]:
-    """Return the message envelope, or raise `UndecodableMessageError` for anything that Kombu would choke on."""
+    """Return the message envelope.
+
+    Raises:
+        UndecodableMessageError: it is something that Kombu would choke on.
+    """
     try:
         envelope = loads(bytes_to_str(raw))
         properties = envelope["properties"]
@@ -36,7 +40,7 @@ def decode_envelope(raw: bytes) -> dict[str, Any]:
 
 
 def due_in_microseconds(envelope: dict[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> int | None:
-    """Return when the message is due, in microseconds since the epoch, or None if that is now or within a second.
+    """Return when the message is due, in microseconds since the epoch; None if that is within a second.
 
     The server's clock decides when it is handed out; this one only whether it is worth keeping there.
     """

@@ -1,7 +1,7 @@
 """The conversation of one channel with the broker: fetch, wait to be woken, fetch again.
 
-Requests are sent in one turn of the event loop and read in another, so that a busy worker makes one round trip a
-turn, however many tasks it acknowledges and fetches in it.
+Requests are sent in one turn of the event loop and read in another, so that a busy worker makes one round
+trip a turn, however many tasks it acknowledges and fetches in it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from queue import Empty
 from typing import Any
 
 from kombu.utils.encoding import bytes_to_str
-from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ReadOnlyError, ResponseError
 
 from taskyard.transport.keys import STEPS_BY_URGENCY, keys_of_queue
 from taskyard.transport.process_leases import LOST, fetch_arguments
@@ -61,7 +61,7 @@ class Fetcher:
 
     def start(self, connection: Any) -> bool:
         """Send what there is to send; return whether an answer will come."""
-        lease, channel = self.channel.lease, self.channel
+        lease = self.channel.lease
         now = lease.beat_at = time.monotonic()
         if connection._sock is not self._socket:
             self._prepare(connection)
@@ -157,7 +157,10 @@ class Fetcher:
         return WOKEN
 
     def read(self, connection: Any) -> bool:
-        """Read what has arrived: wake-up messages, and at most one answer. Return True if messages were handed out.
+        """Read what has arrived: wake-up messages, and at most one answer.
+
+        Returns:
+            True if messages were handed out.
 
         Raises:
             Empty: none were.
@@ -218,7 +221,8 @@ class Fetcher:
         return bool(channel.deliver_inbox())
 
     def _receive(self, messages: list[Any]) -> None:
-        channel, served = self.channel, {}
+        channel = self.channel
+        served: dict[str, int] = {}
         for place in range(0, len(messages), 2):
             queue = self._queues[messages[place] - 1]
             served[queue] = served.get(queue, 0) + 1

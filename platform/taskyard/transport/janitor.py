@@ -1,7 +1,7 @@
 """What dead processes have left on the broker: found, listed, and removed on request.
 
-Messages are never removed. A lease that has lost its entry in the list of leases (an operator deleted it, say) is
-entered again as expired, so that the next live worker brings its messages back.
+Messages are never removed. A lease that has lost its entry in the list of leases (an operator deleted it,
+say) is entered again as expired, so that the next live worker brings its messages back.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def _replies(client: Any, prefix: str, idle_seconds: int) -> Iterator[Leftover]:
     for found in client.scan_iter(match=f"{_escape(prefix)}{REPLY_PATTERN}", count=500):
         idle = client.object("idletime", found)
         if client.type(found) == b"list" and idle is not None and idle >= idle_seconds:
-            yield Leftover("unread replies", bytes_to_str(found), f"{client.llen(found)} replies, idle {idle} s")
+            yield Leftover(
+                "unread replies", bytes_to_str(found), f"{client.llen(found)} replies, idle {idle} s"
+            )
 
 
 def remove(client: Any, leftovers: Sequence[Leftover], *, prefix: str = "") -> None:

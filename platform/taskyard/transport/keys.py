@@ -1,4 +1,4 @@
-"""The names of all keys on Redis, and where a message of a given priority waits: the one place that knows them.
+"""The names of all keys on Redis, and where a message of a given priority waits: nothing else knows them.
 
 Kombu's Redis transport keeps one list per (queue, step) and serves the lowest step first. Taskyard counts the
 other way, 0 to 9 with 9 the most urgent, as RabbitMQ does. The mapping here keeps Kombu's key names and gives
@@ -40,7 +40,10 @@ def keys_by_urgency(queue: str) -> list[str]:
 
 
 def keys_of_queue(queue: str) -> list[str]:
-    """Return every key that holds messages of the queue: its delayed ones first, then its lists, most urgent first."""
+    """Return every key that holds messages of the queue.
+
+    Its delayed ones first, then its lists, most urgent first.
+    """
     return [delayed_key(queue), *keys_by_urgency(queue)]
 
 
@@ -78,7 +81,7 @@ class LeaseKeys:
         return f"{self.prefix}taskyard:lease-holders"
 
     def watching(self, group: str) -> str:
-        """Sorted set: leases of waiting workers that the server tells of new messages, and until when they watch."""
+        """Sorted set: leases of waiting workers that the server tells of new messages, and until when."""
         return f"{self.prefix}taskyard:watching:{group}"
 
     def parked(self, group: str) -> str:

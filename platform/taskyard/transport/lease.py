@@ -1,7 +1,7 @@
 """One lease: what a process holds on the broker, over all the connections that it has had.
 
-A lease is not tied to a connection. Its id changes with each new connection (the epoch), so that nothing sent over
-an old one can have an effect any more; its messages, their tags and the acknowledgements under way stay.
+A lease is not tied to a connection. Its id changes with each new connection (the epoch), so that nothing sent
+over an old one can have an effect any more; its messages, their tags and the acknowledgements under way stay.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Lease:
 
     def take_acks(self, limit: int = 1000) -> list[int]:
         """Return acknowledgements to send; give them to `unsent_acks` if no answer comes."""
-        taken = []
+        taken: list[int] = []
         while len(taken) < limit:
             try:
                 taken.append(self._acks.popleft())
@@ -118,8 +118,8 @@ class Lease:
         """Compare with what the server lists under this lease after a new connection.
 
         Returns:
-            the tags that it lists and nobody here has seen (a reply that never arrived), oldest first, and the
-            tags that were held here and are gone (the lease had expired).
+            the tags that it lists and nobody here has seen (a reply that never arrived), oldest first, and
+            the tags that were held here and are gone (the lease had expired).
         """
         listed = set(tags)
         returning = {tag for tag, _ in self.returns}
@@ -138,7 +138,10 @@ class Lease:
         self.inbox = deque(item for item in self.inbox if item[0] not in gone)
 
     def lose(self) -> list[int]:
-        """The lease has expired and others have its messages: drop everything, and return what that concerns."""
+        """The lease has expired and others have its messages.
+
+        Drop everything, and return what that concerns.
+        """
         lost = sorted(self.held.union(self._acks))
         self.forget(lost)
         self.returns.clear()

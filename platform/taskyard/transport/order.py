@@ -23,14 +23,15 @@ class Strict:
         return list(queues)
 
     def served(self, queue: str, messages: int) -> None:
-        return
+        del queue, messages
 
 
 class Weighted:
     """Messages in the proportion of the weights, among the queues that have some: none is starved.
 
-    Each queue has a clock that its messages advance, the slower the greater its weight; the next fetch begins with
-    the queue whose clock is furthest behind. A queue that was empty starts again at the present: it saves nothing up.
+    Each queue has a clock that its messages advance, the slower the greater its weight; the next fetch begins
+    with the queue whose clock is furthest behind. A queue that was empty starts again at the present: it
+    saves nothing up.
 
     Args:
         weights: by queue; a queue that is not named has the smallest weight given.

@@ -42,7 +42,10 @@ class Poller(kombu_redis.MultiChannelPoller):
         self.hub.call_later(seconds, self._woken)
 
     def turn_again(self) -> None:
-        """Make the next wait return at once: the event loop knows only timers that were set before it began to wait."""
+        """Make the next wait return at once.
+
+        The event loop knows only timers that were set before it began to wait.
+        """
         if self.hub is None:
             return
         if self._nudges is None:
@@ -94,7 +97,7 @@ class Poller(kombu_redis.MultiChannelPoller):
         channel, kind = known
         return channel.handlers[kind]()
 
-    def get(self, callback: Callable[..., Any], timeout: float | None = None) -> None:
+    def get(self, callback: Callable[..., Any], timeout: float | None = None) -> None:  # noqa: ARG002
         """Wait for one event, without an event loop; see Kombu."""
         self._in_protected_read = True
         try:

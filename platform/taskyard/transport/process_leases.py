@@ -1,7 +1,7 @@
-"""All leases of this process: who renews them, who takes them up after a reconnect, what happens to them at the end.
+"""All leases of this process: who renews them, who takes them up after a cut, what ends them.
 
-A channel borrows a lease. When its connection is cut, a worker's next channel borrows the same one, with everything
-that is still running under it. Only a stop, or the death of the process, ends it.
+A channel borrows a lease. When its connection is cut, a worker's next channel borrows the same one, with
+everything that is still running under it. Only a stop, or the death of the process, ends it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RECONNECT_PATIENCE_SECONDS = 900.0
 LOST = -1
 # Delayed messages of one queue that one fetch moves at most, so that a million due at once block nobody.
 PROMOTE_LIMIT = 200
-# Of the waiting workers with the same queues so many are told of a new message. More than one, because one of them
-# may have died a moment ago.
+# Of the waiting workers with the same queues so many are told of a new message. More than one, because one of
+# them may have died a moment ago.
 WATCHERS = 3
 
 
@@ -139,8 +139,8 @@ class ProcessLeases:
     def renewed(self, lease: Lease) -> None:
         """Note that the broker has just said that the lease is ours.
 
-        After a silence as long as half a lease the broker may have been away for all, so others get the time to
-        renew theirs before anybody's is reaped.
+        After a silence as long as half a lease the broker may have been away for all, so others get the time
+        to renew theirs before anybody's is reaped.
         """
         now = time.monotonic()
         if lease.epoch > 1 and now - lease.renewed_at > self.ttl_seconds / 2:

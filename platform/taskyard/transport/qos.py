@@ -52,7 +52,7 @@ class QoS(kombu_redis.QoS):
             self._log_lost(delivery_tag, "put back")
         self._delivered.pop(delivery_tag, None)
 
-    def restore_unacked(self, client: Any = None) -> None:
+    def restore_unacked(self, client: Any = None) -> None:  # noqa: ARG002 - Kombu's signature
         for tag in sorted(self._delivered):
             self.channel.lease.give_back(tag, to_front=True)
         self._delivered.clear()
@@ -63,7 +63,8 @@ class QoS(kombu_redis.QoS):
 
     def _log_lost(self, delivery_tag: int, what: str) -> None:
         logger.warning(
-            "Message %s was %s after its lease had ended: it is with another worker or was put back, and stays there.",
+            "Message %s was %s after its lease had ended: it is with another worker or was put back, and "
+            "stays there.",
             delivery_tag,
             what,
         )

@@ -1,7 +1,7 @@
 """Questions about queues, and what an operator does to them: pause, resume, purge.
 
-Everything works for the whole fleet at once and survives restarts, because it is on the broker. The functions take
-a client whose keys are not prefixed, and the prefix.
+Everything works for the whole fleet at once and survives restarts, because it is on the broker. The functions
+take a client whose keys are not prefixed, and the prefix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from kombu.utils.encoding import bytes_to_str
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.transport.fetcher import queue_of_key
-from taskyard.transport.keys import SEPARATOR, LeaseKeys, dead_key, delayed_key, keys_by_urgency, keys_of_queue
+from taskyard.transport.keys import (
+    SEPARATOR,
+    LeaseKeys,
+    dead_key,
+    delayed_key,
+    keys_by_urgency,
+    keys_of_queue,
+)
 from taskyard.transport.scripts import script
 from taskyard.transport.undecodable import SUFFIX as UNDECODABLE_SUFFIX
 
@@ -40,7 +47,8 @@ class QueueState:
         leased: messages that workers hold, running or reserved.
         dead: messages lost with their worker too often, on their way to the dead letters.
         undecodable: messages set aside because they can't be read.
-        oldest_age_seconds: age of the oldest waiting message, 0 when none waits, None when its producer left no time.
+        oldest_age_seconds: age of the oldest waiting message, 0 when none waits, None when its producer left
+            no time.
         consumers: worker processes that consume it, by their leases.
         fetched: messages fetched since the broker's beginning.
         pause: why nothing is fetched, or None.
@@ -97,7 +105,10 @@ def delayed(client: Any, queue: str, *, prefix: str = "") -> int:
 
 
 def leased(client: Any, *, prefix: str = "") -> dict[str, int]:
-    """Return by queue how many messages workers hold. Reads every lease: for a person, or every few seconds."""
+    """Return by queue how many messages workers hold.
+
+    Reads every lease: for a person, or every few seconds.
+    """
     keys = LeaseKeys(prefix)
     messages = [keys.messages(bytes_to_str(lease_id)) for lease_id in client.zrange(keys.leases, 0, -1)]
     counts: dict[str, int] = {}
@@ -177,7 +188,8 @@ def overview(
     client: Any, queues: Iterable[str], *, prefix: str = "", clock: Clock = SYSTEM_CLOCK
 ) -> list[QueueState]:
     """Return one look at each queue."""
-    pauses, held, consuming = (question(client, prefix=prefix) for question in (paused, leased, consumers))
+    pauses, held = paused(client, prefix=prefix), leased(client, prefix=prefix)
+    consuming = consumers(client, prefix=prefix)
     fetched = {bytes_to_str(k): int(v) for k, v in client.hgetall(LeaseKeys(prefix).fetched).items()}
     return [
         QueueState(

@@ -1,7 +1,7 @@
 """What brings back the messages of dead workers. Every live worker does it; of several exactly one succeeds.
 
-The reaper first adopts the expired lease as a whole, under an id of its own: from then on the former holder, should
-it thaw, has no lease. If the reaper dies in the middle, its own lease expires and is reaped in turn.
+The reaper first adopts the expired lease as a whole, under an id of its own: from then on the former holder,
+should it thaw, has no lease. If the reaper dies in the middle, its own lease expires and is reaped in turn.
 """
 
 from __future__ import annotations

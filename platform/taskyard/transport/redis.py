@@ -1,7 +1,7 @@
 """The transports behind redis://, rediss:// and sentinel://: Kombu's, with leased messages.
 
-Queue keys and messages are Kombu's, so stock producers, workers, Flower and exporters work on the same queues.
-What differs is told in the guide, "How a task survives"; the keys are in the reference, "Redis keys".
+Queue keys and messages are Kombu's, so stock producers, workers, Flower and exporters work on the same
+queues. What differs is told in the guide, "How a task survives"; the keys are in the reference, "Redis keys".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _LeasedTransport:
         self.cycle = Poller()
 
     def register_with_event_loop(self: Any, connection: Any, loop: Any) -> None:
-        """Kombu's hook: a worker with an event loop, which connects again by itself and keeps what it leases."""
+        """Kombu's hook: a worker with an event loop, which connects again and keeps what it leases."""
         super().register_with_event_loop(connection, loop)  # type: ignore[misc]
         self.cycle.hub = loop
         for channel in connection.channels:

@@ -1,4 +1,7 @@
-"""The Lua scripts of the transport, by name. Each file in `lua/` says what it does, its keys and its arguments."""
+"""The Lua scripts of the transport, by name.
+
+Each file in `lua/` says what it does, its keys and its arguments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ class Script:
     sha: str
 
     def run(self, client: Any, keys: Sequence[str], arguments: Iterable[Any]) -> Any:
-        """Run the script on a client whose keys are already prefixed; load it first where the server lost it."""
+        """Run the script on a client whose keys are already prefixed.
+
+        Load it first where the server lost it.
+        """
         try:
             return client.evalsha(self.sha, len(keys), *keys, *arguments)
         except NoScriptError:

@@ -36,6 +36,7 @@ def refuse_unfit_server(broker: Hashable, client: Any) -> None:
     version = str(info.get("redis_version", "6.2"))
     if tuple(int(part) for part in version.split(".")[:2]) < MIN_VERSION:
         raise ConfigurationError(
-            f"The broker is Redis {version}; the transport needs 6.2 or newer (or Valkey). Upgrade the server."
+            f"The broker is Redis {version}; the transport needs 6.2 or newer (or Valkey). "
+            "Upgrade the server."
         )
     _fit.add(asked)

@@ -4,8 +4,9 @@ Stock Celery acknowledges a message whose task it does not know, whose body it c
 type it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message
 stays unacknowledged and the store is asked again later.
 
-Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out again.
-With leases the broker doesn't: everything stays with this process, and is acknowledged over the next connection.
+Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out
+again. With leases the broker doesn't: everything stays with this process, and is acknowledged over the next
+connection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""From the broker's dead lists to the dead letter store: what was lost with its worker too often becomes a row.
+"""From the broker's dead lists to the dead letter store: what was lost with its worker too often becomes a
+row.
 
 The row is written before the message leaves the list; of several workers that do it at once, one row remains.
 """
@@ -23,9 +24,9 @@ MESSAGES_A_ROUND = 50
 def drain(consumer: Any) -> int:
     """Store what lies in the dead lists of this worker's queues; return how many messages."""
     connection, task_consumer = consumer.connection, consumer.task_consumer
-    channel = connection.default_channel if connection is not None and task_consumer is not None else None
-    if not hasattr(channel, "plain_client"):
+    if connection is None or task_consumer is None or not hasattr(connection.default_channel, "plain_client"):
         return 0
+    channel = connection.default_channel
     stored = 0
     try:
         for queue in task_consumer.queues:
@@ -57,7 +58,9 @@ def _failure(channel: Any, queue: str, raw: bytes) -> failures.Failure:
         envelope = decode_envelope(raw)
     except UndecodableMessageError as error:
         text = raw.decode("utf-8", "backslashreplace")
-        return failures.Failure(task_name="", task_id="", reason="poison", queue=queue, error=str(error), raw=text)
+        return failures.Failure(
+            task_name="", task_id="", reason="poison", queue=queue, error=str(error), raw=text
+        )
     count = (envelope.get("headers") or {}).get(DELIVERY_COUNT)
     return failure_of_message(
         channel.Message(envelope, channel=channel),

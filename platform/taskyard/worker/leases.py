@@ -84,8 +84,8 @@ def _is_of(message: Any, lease: Any, tags: frozenset[int]) -> bool:
 def finish_writes(pool: Any) -> None:
     """Finish what is half written to the children of a prefork pool.
 
-    The event loop has just forgotten who was writing; a child that never gets the rest of its message would wait for
-    ever. What is not begun stays in the pool's buffer.
+    The event loop has just forgotten who was writing; a child that never gets the rest of its message would
+    wait for ever. What is not begun stays in the pool's buffer.
     """
     processes = getattr(pool, "_pool", None)
     writers = getattr(processes, "_active_writers", None)

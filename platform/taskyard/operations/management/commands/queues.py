@@ -41,7 +41,9 @@ class Command(BaseCommand):
         purge = actions.add_parser("purge", help="delete the waiting and delayed messages of a queue")
         purge.add_argument("queue")
         purge.add_argument("--yes", action="store_true", help="do not ask")
-        clean = actions.add_parser("clean", help="list what dead processes have left, and with --yes remove it")
+        clean = actions.add_parser(
+            "clean", help="list what dead processes have left, and with --yes remove it"
+        )
         clean.add_argument("--yes", action="store_true", help="remove it")
         for action in actions.choices.values():
             action.add_argument("--json", action="store_true", help="for machines")
@@ -83,9 +85,13 @@ class Command(BaseCommand):
 
     def _pause(self, client: Any, settings: Settings, options: dict[str, Any]) -> None:
         who = options["who"] or f"{getpass.getuser()}@{socket.gethostname()}"
-        pause = queues.pause(client, options["queue"], who=who, why=options["why"], prefix=settings.key_prefix)
+        pause = queues.pause(
+            client, options["queue"], who=who, why=options["why"], prefix=settings.key_prefix
+        )
         text = f"{options['queue']} is paused: running tasks go on, nothing new is fetched."
-        self._tell(options, {"queue": options["queue"], "who": pause.who, "when": pause.when, "why": pause.why}, text)
+        self._tell(
+            options, {"queue": options["queue"], "who": pause.who, "when": pause.when, "why": pause.why}, text
+        )
 
     def _resume(self, client: Any, settings: Settings, options: dict[str, Any]) -> None:
         was_paused = queues.resume(client, options["queue"], prefix=settings.key_prefix)
@@ -113,7 +119,9 @@ class Command(BaseCommand):
             return
         for item in found:
             self.stdout.write(f"{item.kind}: {item.key} ({item.detail})")
-        self.stdout.write(f"{len(found)} leftovers {'removed' if options['yes'] else 'found; --yes removes them'}.")
+        self.stdout.write(
+            f"{len(found)} leftovers {'removed' if options['yes'] else 'found; --yes removes them'}."
+        )
 
     def _tell(self, options: dict[str, Any], values: dict[str, Any], text: str) -> None:
         self.stdout.write(json.dumps(values) if options["json"] else text)
