@@ -13,15 +13,16 @@ import redis
 from taskyard.clock import SYSTEM_CLOCK
 from tests.support.leased_kombu import connect, consume, drain, leased, publish
 from tests.support.redis_server import RedisServer
+from tests.support.valkey_server import EmbeddedValkey
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 DELAYED = "taskyard:delayed:jobs"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    server = RedisServer().start()
+@pytest.fixture(scope="module", params=[RedisServer, EmbeddedValkey])
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    server = request.param().start()
     yield server
     server.stop()
 

@@ -14,15 +14,16 @@ from taskyard.transport.keys import LeaseKeys
 from taskyard.transport.scripts import script
 from tests.support.leased_kombu import connect, consume, drain, leased, publish
 from tests.support.redis_server import RedisServer, free_port
+from tests.support.valkey_server import EmbeddedValkey
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 KEYS = LeaseKeys()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    server = RedisServer().start()
+@pytest.fixture(scope="module", params=[RedisServer, EmbeddedValkey])
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    server = request.param().start()
     yield server
     server.stop()
 
