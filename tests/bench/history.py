@@ -23,6 +23,8 @@ from tests.bench.publisher import ACKNOWLEDGED, Publication
 # Redis documents that `appendfsync everysec` may lose about one second of writes; while a slow fsync is under
 # way it delays the write by up to two.
 EVERYSEC_WINDOW_SECONDS = 2.0
+# A thawed worker may go through what it had fetched for this long before it learns that its lease has ended.
+THAW_SECONDS = 2.0
 
 # Why a task ran again. The first group is at-least-once delivery at work; the second must not happen.
 WORKER_KILLED, CHILD_KILLED, WORKER_FROZEN = "worker killed", "child killed", "worker frozen past its lease"
@@ -149,7 +151,9 @@ class History:
         if fault.kind == FREEZE:
             if fault.worker == first.worker:
                 return WORKER_FROZEN
-            had_it = self._received_at.get((second.worker, second.number), float("inf")) <= fault.until
+            received_at = self._received_at.get((second.worker, second.number), float("inf"))
+            # Fetched before, and handed to the consumer only after the thaw.
+            had_it = received_at <= fault.until + THAW_SECONDS
             return WORKER_FROZEN if fault.worker == second.worker and had_it else None
         if fault.worker != first.worker or fault.until < first.at:
             return None

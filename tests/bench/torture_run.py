@@ -20,7 +20,7 @@ from tests.bench.history import History, Start
 from tests.bench.inventory import count_waiting, take_inventory
 from tests.bench.probe.record import COUNTS_KEY, EFFECTS_KEY, STARTS_KEY
 from tests.bench.processes import Child
-from tests.bench.publisher import read_ledger
+from tests.bench.publisher import ACKNOWLEDGED, read_ledger
 from tests.bench.servers import BrokerKind, RedisServer
 from tests.bench.systems import Pool, System, SystemName, WorkerPlan
 from tests.bench.verdict import Leftovers, Verdict, judge
@@ -64,6 +64,7 @@ class Torture:
     fleet: Fleet
     chaos: Chaos
     publisher: Child
+    ledger: Path
     tell: Callable[[str], object]
     began: float = field(default_factory=time.monotonic)
 
@@ -74,7 +75,7 @@ class Torture:
         while True:
             time.sleep(LOOK_SECONDS)
             self.fleet.fill()
-            if is_stormy and (time.monotonic() > chaos_ends or self._is_queue_done()):
+            if is_stormy and (time.monotonic() > chaos_ends or self._has_all_run()):
                 is_stormy = False
                 self.tell(f"faults end after {time.monotonic() - self.began:.0f} s; waiting for the rest")
             if is_stormy:
@@ -83,6 +84,14 @@ class Torture:
                 self.chaos.finish_due()
                 if self.chaos.is_settled:
                     return self._drain()
+
+    def _has_all_run(self) -> bool:
+        """Whether there is nothing left that a fault could hit."""
+        if not self._is_queue_done():
+            return False
+        published = sum(len(p.numbers) for p in read_ledger(self.ledger) if p.outcome == ACKNOWLEDGED)
+        with self.effects.client() as client:
+            return int(client.hlen(COUNTS_KEY)) >= published
 
     def _is_queue_done(self) -> bool:
         return self.publisher.poll() is not None and self._waiting() == 0
@@ -136,7 +145,7 @@ def run_torture(plan: TorturePlan, directory: Path, *, tell: Callable[[str], obj
     worker = WorkerPlan(queue=QUEUE, pool=plan.pool, processes=plan.processes, prefetch=plan.prefetch)
     fleet = Fleet(system, worker, plan.workers, random.Random(plan.seed))
     chaos = Chaos(fleet, broker, plan.faults, plan.lease_seconds, random.Random(plan.seed))
-    torture = Torture(plan, broker, effects, fleet, chaos, publisher, tell)
+    torture = Torture(plan, broker, effects, fleet, chaos, publisher, ledger, tell)
     drained = torture.run()
     seconds = time.monotonic() - torture.began
     fleet.kill_all()

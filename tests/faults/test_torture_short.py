@@ -171,6 +171,14 @@ def test_a_second_run_has_a_cause(fault: FaultEvent, cause: str, is_allowed: boo
     assert verdict.held is is_allowed
 
 
+def test_a_thawed_worker_may_run_what_it_had_fetched_before() -> None:
+    freeze = FaultEvent(FREEZE, 0.5, 2.9, worker="w1")
+
+    recorded = history(TWICE, [freeze], received={"w0": [(0.9, 7)], "w1": [(2.95, 7)]})
+
+    assert recorded.duplicates() == {WORKER_FROZEN: 1}
+
+
 def test_a_cut_also_explains_a_second_run_of_what_was_only_reserved() -> None:
     cut = FaultEvent(CONNECTION_CUT, 0.7, 0.7)
 
