@@ -52,13 +52,15 @@ def test_what_a_dead_stock_worker_left_is_recovered(
     start_worker(durable_broker, options={"visibility_timeout": 2, "unacked_restore_interval": 1})
 
     wait_until(lambda: len(effects.counts()) == 4, timeout_seconds=60, what="the leased worker ran them")
-    wait_until(lambda: client.hlen("unacked") == 0, timeout_seconds=10, what="nothing is left of the stock worker")
+    wait_until(
+        lambda: client.hlen("unacked") == 0, timeout_seconds=10, what="nothing is left of the stock worker"
+    )
 
 
 def test_remote_control_reaches_a_leased_worker_from_either_side(
     durable_broker: RedisServer, effects: Effects, start_worker: Callable[..., Worker]
 ) -> None:
-    publish(leased_app(durable_broker.url), range(1), seconds=8)
+    publish(leased_app(durable_broker.url), range(1), seconds=60)
     start_worker(durable_broker, name="one").wait_ready()
     wait_until(lambda: effects.order() == [0], timeout_seconds=30, what="the task runs")
 

@@ -154,3 +154,23 @@ def test_frozen_worker_learns_that_it_has_lost_its_lease(
             lambda: len(effects.order()) == 3, timeout_seconds=30, what="it ran again after the second died"
         )
     assert effects.counts("start")[0] >= 2
+
+
+def test_worker_whose_loop_hangs_loses_its_lease(
+    durable_broker: RedisServer, effects: Effects, start_worker: Callable[..., Worker]
+) -> None:
+    """The process lives and its thread too, but nothing would ever be acknowledged."""
+    app = leased_app(durable_broker.url)
+    publish(app, range(1), seconds=40)
+    options = {"lease_hang_seconds": 4}
+    start_worker(durable_broker, name="one", concurrency=1, options=options).wait_ready()
+    wait_until(lambda: len(effects.order()) == 1, timeout_seconds=60, what="the task runs")
+    start_worker(durable_broker, name="two", concurrency=1, options=options).wait_ready()
+
+    app.control.broadcast("hang", arguments={"seconds": 35}, destination=["one@test"])
+    hung = time.monotonic()
+    wait_until(
+        lambda: len(effects.order()) == 2, timeout_seconds=30, what="the task runs on the other worker"
+    )
+
+    assert 4 < time.monotonic() - hung < 4 + LEASE_TTL + 5 + 5

@@ -15,6 +15,7 @@ import os
 import time
 
 from celery import Celery
+from celery.worker.control import control_command
 from kombu import Queue
 
 BROKER = os.environ.get("TY_BROKER", "redis://127.0.0.1:1/0")
@@ -66,3 +67,9 @@ def run(number: int, seconds: float = 0.0) -> None:
 def kill_worker(number: int) -> None:
     note("start", number)
     os.kill(os.getppid() if os.environ.get("TY_POOL") == "prefork" else os.getpid(), 9)
+
+
+@control_command(name="hang", args=[("seconds", float)])
+def hang(state: object, seconds: float) -> None:
+    """Stand still, in the worker's event loop."""
+    time.sleep(seconds)

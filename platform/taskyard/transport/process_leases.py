@@ -51,7 +51,8 @@ class ProcessLeases:
         self.ttl_seconds = ttl_seconds
         self.hang_seconds = hang_seconds
         self.busy_seconds = busy_seconds
-        # True where a consumer connects again by itself, and goes on with what it has (a worker).
+        # True where a consumer goes on, over its next connection, with what it has reserved: Taskyard's does,
+        # Celery's own drops it, and then it has to go back.
         self.is_kept = False
         self.is_stopping = False
         self.has_event_loop = False

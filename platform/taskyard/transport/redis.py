@@ -24,11 +24,11 @@ class _LeasedTransport:
         self.cycle = Poller()
 
     def register_with_event_loop(self: Any, connection: Any, loop: Any) -> None:
-        """Kombu's hook: a worker with an event loop, which connects again and keeps what it leases."""
+        """Kombu's hook: a worker with an event loop begins to work with this connection."""
         super().register_with_event_loop(connection, loop)  # type: ignore[misc]
         self.cycle.hub = loop
         for channel in connection.channels:
-            channel.leases.has_event_loop = channel.leases.is_kept = True
+            channel.leases.has_event_loop = True
         # in place of Kombu's sweep, which the poller does in its turn
         self.cycle._restore_messages_tref.cancel()
         self.cycle._restore_messages_tref = loop.call_repeatedly(

@@ -21,6 +21,10 @@ WRITE_SECONDS = 5.0
 def attach(consumer: Any) -> None:
     """Tell the leases of this process whose they are; after each connection."""
     inline = isinstance(consumer.pool, SoloPool)
+    if all_process_leases() and consumer.app.conf.worker_cancel_long_running_tasks_on_connection_loss:
+        # It would stop tasks that nobody else runs.
+        log.warning("worker_cancel_long_running_tasks_on_connection_loss is off: leases outlive connections")
+        consumer.app.conf.worker_cancel_long_running_tasks_on_connection_loss = False
     for leases in all_process_leases():
         leases.begin()
         leases.runs_inline = _is_task_within_its_limit if inline else _never
