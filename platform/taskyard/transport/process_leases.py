@@ -179,13 +179,14 @@ class ProcessLeases:
                     self._renew(lease)
 
     def _renew(self, lease: Lease) -> None:
-        acks = lease.take_acks()
-        try:
-            is_ours = self.settle(lease, self._client, acks)
-        except (RedisError, OSError) as error:
-            # The loop sees the same, and connects again; meanwhile there is nothing to say about it.
-            logger.debug("lease %s not renewed: %s", lease.id, error)
-            is_ours = False
+        acks, is_ours = lease.take_acks(), False
+        for _ in range(2):
+            try:
+                is_ours = self.settle(lease, self._client, acks)
+                break
+            except (RedisError, OSError) as error:
+                # Perhaps only this connection is cut. If not, the loop sees the same, and connects again.
+                logger.debug("lease %s not renewed: %s", lease.id, error)
         if not is_ours:
             lease.unsent_acks(acks)
 
