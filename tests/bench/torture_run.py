@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import sqlite3
 import time
 from collections import defaultdict
@@ -228,7 +229,13 @@ def _dead_letters(database: Path) -> dict[str, list[int]]:
         return {}
     found: dict[str, list[int]] = defaultdict(list)
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        for reason, args in connection.execute("SELECT reason, args FROM deadletters_deadletter"):
-            numbers = json.loads(args or "[]")
-            found[reason].append(numbers[0] if numbers else -1)
+        for reason, headers in connection.execute("SELECT reason, headers FROM deadletters_deadletter"):
+            found[reason].append(_number_of(headers))
     return dict(found)
+
+
+def _number_of(headers: str) -> int:
+    """The task number of a dead letter, from what is always shown: the arguments are not always decoded."""
+    shown = json.loads(headers or "{}").get("argsrepr") or ""
+    match = re.match(r"\((\d+)", shown)
+    return int(match.group(1)) if match else -1
