@@ -209,7 +209,9 @@ class History:
 
     def _since(self, fault: FaultEvent, end: float) -> float:
         returns = [f.until for f in self.faults if f.kind in BROKER_KILLS and fault.at < f.until < end]
-        return end - max(returns, default=fault.at)
+        # A worker that was told to stop holds its tasks rightly until it is killed.
+        began = fault.until if fault.kind == RESTART else fault.at
+        return end - max([began, *returns])
 
     def _taken_over(self, number: int, fault: FaultEvent) -> float | None:
         """When another worker had the task after the fault; None if none ever had."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tests.bench.faults import WORKER_KILL
+from tests.bench.faults import STOP_PATIENCE_SECONDS, WORKER_KILL
 from tests.bench.fleet import UnaskedExit
 from tests.bench.history import ALLOWED_CAUSES, History
 from tests.bench.summary import percentile
@@ -176,6 +176,10 @@ def _broken(verdict: Verdict, leftovers: Leftovers, history: History, *, recover
     ]
     if verdict.unasked_exits:
         problems.append(f"{len(verdict.unasked_exits)} worker exits that nobody asked for")
+    if verdict.forced_stops:
+        problems.append(
+            f"{verdict.forced_stops} workers did not stop within {STOP_PATIENCE_SECONDS:g} s of SIGTERM"
+        )
     recovery = verdict.recovery_seconds.get(WORKER_KILL)
     if recovery and recovery["p99"] > recovery_limit:
         problems.append(

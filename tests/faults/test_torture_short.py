@@ -168,7 +168,15 @@ def test_a_second_run_has_a_cause(fault: FaultEvent, cause: str, is_allowed: boo
     verdict = verdict_on(history(TWICE, [fault]))
 
     assert verdict.duplicates == {cause: 1}
-    assert verdict.held is is_allowed
+    assert any(cause in problem for problem in verdict.broken) is not is_allowed
+
+
+def test_a_worker_that_does_not_stop_breaks_the_promise() -> None:
+    stop = FaultEvent(RESTART, 2.0, 32.0, worker="w0", was_forced=True)
+
+    verdict = verdict_on(history([Start(1.0, 7, "w0", 10)], [stop]))
+
+    assert verdict.broken == ["1 workers did not stop within 30 s of SIGTERM"]
 
 
 def test_a_thawed_worker_may_run_what_it_had_fetched_before() -> None:
