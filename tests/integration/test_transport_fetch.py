@@ -327,3 +327,19 @@ def test_late_request_of_an_old_connection_does_nothing(server: RedisServer, cli
         assert answer == -1
         assert client.llen("jobs") == 2
         assert len(received) == 1
+
+
+def test_publish_whose_answer_was_lost_is_stored_once(server: RedisServer, client: redis.Redis) -> None:
+    with connect(server) as connection:
+        later = {"eta": "2999-01-01T00:00:00+00:00"}
+        for _ in range(2):
+            publish(connection, "jobs", 1, priority=5, headers={"id": "a", "published_at": 1.5})
+            publish(connection, "jobs", 2, headers={"id": "b", "published_at": 1.5, **later})
+        # a retry of the task is another publish, and so is another queue
+        publish(connection, "jobs", 3, priority=5, headers={"id": "a", "published_at": 2.5})
+        publish(connection, "other", 4, priority=5, headers={"id": "a", "published_at": 1.5})
+
+        assert client.llen("jobs") == 2
+        assert client.llen("other") == 1
+        assert client.zcard("taskyard:delayed:jobs") == 1
+        assert all(0 < client.pttl(key) <= 60_000 for key in client.keys("taskyard:published:*"))

@@ -17,9 +17,10 @@ from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 from redis.exceptions import RedisError
 
-from taskyard.transport import delayed, reaper
+from taskyard.transport import delayed, publishing, reaper
 from taskyard.transport.deadline import DeadlineConnection, DeadlineSSLConnection
 from taskyard.transport.delivery import deliver_inbox
+from taskyard.transport.envelope import PUBLISHED_AT
 from taskyard.transport.fetcher import Fetcher, queue_keys, queue_of_key
 from taskyard.transport.keys import STEPS_BY_URGENCY, LeaseKeys, key_for_step, step_for_priority
 from taskyard.transport.lease import Lease
@@ -28,9 +29,6 @@ from taskyard.transport.process_leases import ProcessLeases, process_leases
 from taskyard.transport.qos import QoS
 from taskyard.transport.scripts import script
 from taskyard.transport.server import refuse_unfit_server
-
-# Set on every message that Taskyard publishes (taskyard.tasks.publish).
-PUBLISHED_AT = "published_at"
 
 logger = logging.getLogger(__name__)
 
@@ -373,7 +371,7 @@ class Channel(kombu_redis.Channel):
         return key_for_step(queue, pri)
 
     def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
-        if not delayed.put_delayed(self, queue, message, kwargs.get("_publish_batch")):
+        if not publishing.put(self, queue, message, kwargs.get("_publish_batch")):
             super()._put(queue, message, **kwargs)
 
     def _purge(self, queue: str) -> int:

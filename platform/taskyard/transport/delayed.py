@@ -9,8 +9,6 @@ from __future__ import annotations
 from queue import Empty
 from typing import Any
 
-from kombu.utils.json import dumps
-
 from taskyard.transport.envelope import decode_envelope, due_in_microseconds
 from taskyard.transport.keys import delayed_key, priority_of_step
 from taskyard.transport.process_leases import LOST, fetch_arguments
@@ -22,21 +20,6 @@ def member(channel: Any, envelope: dict[str, Any], raw: bytes) -> bytes:
     """Return the message as a member of the delayed set."""
     priority = priority_of_step(channel._get_message_priority(envelope))
     return b"%d\n%b" % (priority, raw)
-
-
-def put_delayed(channel: Any, queue: str, message: dict[str, Any], batch: Any) -> bool:
-    """Publish a message that is not yet due; return False if it is due."""
-    due = due_in_microseconds(message)
-    if due is None or queue in channel._expires:
-        # A queue that expires takes its messages with it; a delayed one would stay behind.
-        return False
-    entry = {member(channel, message, dumps(message).encode()): due}
-    if batch is not None:
-        batch.add("zadd", delayed_key(queue), entry)
-    else:
-        with channel.conn_or_acquire() as client:
-            client.zadd(delayed_key(queue), entry)
-    return True
 
 
 def move_to_delayed(channel: Any, messages: list[tuple[int, str, int, bytes]]) -> None:

@@ -13,6 +13,8 @@ from kombu.utils.json import loads
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.transport.undecodable import UndecodableMessageError
 
+# Set on every message that Taskyard publishes (taskyard.tasks.publish).
+PUBLISHED_AT = "published_at"
 # Message header: how often the message was lost together with its worker.
 DELIVERY_COUNT = "x-delivery-count"
 # What is due sooner is not worth a detour.

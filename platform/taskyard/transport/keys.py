@@ -12,6 +12,7 @@ priorities, look at the list where ordinary messages are:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY, Priority
 
@@ -57,6 +58,13 @@ def priority_of_step(step: int) -> int:
 def delayed_key(queue: str) -> str:
     """Return the sorted set of the queue's messages that are not yet due."""
     return f"taskyard:delayed:{queue}"
+
+
+def published_key(queue: str, message: dict[str, Any]) -> str | None:
+    """Return the mark of this publish, the same at each attempt; None if nothing identifies it."""
+    headers = message.get("headers") or {}
+    task_id, published_at = headers.get("id"), headers.get("published_at")
+    return f"taskyard:published:{queue}:{task_id}:{published_at}" if task_id and published_at else None
 
 
 def dead_key(queue: str) -> str:
