@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,16 +13,18 @@ from taskyard.errors import SettingsError
 
 # How a development key is recognised, so that it is refused where it matters.
 DEVELOPMENT_KEY_PREFIX = "development-only-"
-TRUE, FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
+TRUE, FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
 def read_flag(environ: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """Return a yes-or-no variable.
+    """Return a yes-or-no variable; an empty one counts as unset.
 
     Raises:
         SettingsError: the value is neither.
     """
-    text = environ.get(name, "1" if default else "0").strip().lower()
+    text = environ.get(name, "").strip().lower()
+    if not text:
+        return default
     if text in TRUE | FALSE:
         return text in TRUE
     raise SettingsError([f"The environment variable {name} is {text!r}. Use 1 or 0."])
@@ -31,7 +36,7 @@ def read_secret_key(environ: Mapping[str, str], *, debug: bool, key_file: Path) 
     Raises:
         SettingsError: it is missing in production.
     """
-    key = environ.get("DJANGO_SECRET_KEY", "")
+    key = environ.get("DJANGO_SECRET_KEY", "").strip()
     if key:
         return key
     if not debug:
@@ -45,19 +50,25 @@ def read_secret_key(environ: Mapping[str, str], *, debug: bool, key_file: Path) 
 
 
 def _development_key(key_file: Path) -> str:
-    try:
-        return key_file.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        pass
-    key = DEVELOPMENT_KEY_PREFIX + secrets.token_urlsafe(48)
-    key_file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with key_file.open("x", encoding="utf-8") as file:
-            key_file.chmod(0o600)
-            file.write(key)
-    except FileExistsError:  # another process was first
-        return key_file.read_text(encoding="utf-8").strip() or key
+    if not key_file.exists():
+        _write_once(key_file, DEVELOPMENT_KEY_PREFIX + secrets.token_urlsafe(48))
+    key = key_file.read_text(encoding="utf-8").strip()
+    if not key:
+        raise SettingsError([f"The file {key_file} is empty. Delete it; the next start makes a new key."])
     return key
+
+
+def _write_once(file: Path, text: str) -> None:
+    """Write a private file, whole or not at all; of several processes at once, the first one counts."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        with contextlib.suppress(FileExistsError):
+            os.link(name, file)
+    finally:
+        Path(name).unlink()
 
 
 def read_allowed_hosts(environ: Mapping[str, str], *, debug: bool) -> list[str]:

@@ -4,6 +4,11 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
+
+import pytest
+
+from tests.support.servers import MissingServiceError
 
 VAR_DIR = tempfile.mkdtemp(prefix="taskyard-tests-")
 atexit.register(shutil.rmtree, VAR_DIR, ignore_errors=True)
@@ -24,3 +29,14 @@ os.environ |= {
 from django.conf import settings  # noqa: E402 - after the environment
 
 assert settings.DEBUG
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """Leave out a test whose server is not installed on a laptop; in continuous integration it fails."""
+    try:
+        return (yield)
+    except MissingServiceError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{error} (an error with CI=true)")

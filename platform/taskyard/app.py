@@ -31,6 +31,7 @@ class TaskyardCelery(celery.Celery):
     """
 
     task_cls = "taskyard.tasks.base:Task"
+    amqp_cls = "taskyard.amqp:AMQP"
 
     def __init__(self, main: str, *, options: TaskyardOptions, **kwargs: Any) -> None:
         self.taskyard = options
@@ -81,6 +82,7 @@ class TaskyardCelery(celery.Celery):
         queue = self.router.home_queue(task.name, task.queue)
         spec = table.require(queue, where=f"Task {task.name!r}")
         definition.check_values(task)
+        definition.check_limits(task, spec)
         if task.retry_policy is None:
             task.retry_policy = spec.retry
         if task.on_exhausted is None:
@@ -112,7 +114,8 @@ class TaskyardCelery(celery.Celery):
         task_id = options.pop("task_id", None) or uuid()
         task = options.get("task_type") or self._tasks.get(name)
         on_commit = options.pop("on_commit", getattr(task, "on_commit", True))
-        self.check_arguments(name, args, kwargs)
+        if definition.is_kit_task_name(name):
+            self.check_arguments(name, args, kwargs)
         queue = options.get("queue")
         if isinstance(queue, str):
             self.settings.queue_table.require(queue, where=f"The call of task {name!r}")
@@ -121,6 +124,7 @@ class TaskyardCelery(celery.Celery):
             options["priority"] = int(
                 Priority.NORMAL if getattr(task, "priority", None) is None else task.priority
             )
+        definition.check_priority(options["priority"], where=f"The call of task {name!r}")
         options["headers"] = publish.stamp_headers(
             options.get("headers"), task_id=task_id, clock=self.taskyard.clock
         )
@@ -154,6 +158,9 @@ class TaskyardCelery(celery.Celery):
         publish.after_commit(lambda: self._send_now(name, args, kwargs, task_id, options))
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
         result.ignored = options.get("ignore_result", True)
+        parent = self.current_worker_task
+        if parent is not None and options.get("add_to_parent", True):
+            parent.add_trail(result)
         return result
 
 
@@ -181,6 +188,7 @@ def create_app(
     name_rules: Sequence[NameRule] = (),
     content_rules: Sequence[ContentRule] = (),
     clock: Clock = SYSTEM_CLOCK,
+    set_as_current: bool = True,
 ) -> TaskyardCelery:
     """Return the preconfigured Celery application of a Django project.
 
@@ -190,6 +198,8 @@ def create_app(
         name_rules: route tasks by name pattern, for tasks that name no queue.
         content_rules: route tasks by name, arguments and headers, after the name rules.
         clock: where the time for message headers comes from.
+        set_as_current: make it the application that `@shared_task` and `celery.current_app` use; False for a
+            second one beside the project's, as in tests.
 
     Nothing is read or connected here: settings are validated at the first use.
 
@@ -202,6 +212,7 @@ def create_app(
         options=TaskyardOptions(
             settings=settings, name_rules=name_rules, content_rules=content_rules, clock=clock
         ),
+        set_as_current=set_as_current,
     )
     app.autodiscover_tasks()
     return app

@@ -11,6 +11,7 @@ class TaskyardConfig(AppConfig):
     verbose_name = "Taskyard"
 
     def ready(self) -> None:
+        import taskyard.checks  # noqa: F401 - registers them
         from taskyard.conf import get_settings
         from taskyard.observe.logging import configure_logging
 

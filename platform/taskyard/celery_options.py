@@ -20,6 +20,19 @@ from taskyard.routing import QueueRouter
 
 PREFIX = "CELERY_"
 DB_REUSE_MAX = "CELERY_DB_REUSE_MAX"
+# Options that a promise stands on, or that another setting decides.
+RESERVED = {
+    "CELERY_ACCEPT_CONTENT": "Messages are JSON only (TY007); leave it out.",
+    "CELERY_RESULT_ACCEPT_CONTENT": "Results are JSON only (TY007); leave it out.",
+    "CELERY_TASK_SERIALIZER": "Messages are JSON only (TY007); leave it out.",
+    "CELERY_RESULT_SERIALIZER": "Results are JSON only (TY007); leave it out.",
+    "CELERY_ENABLE_UTC": "Times are UTC (TY008); leave it out.",
+    "CELERY_TIMEZONE": "Times are UTC (TY008); leave it out.",
+    "CELERY_TASK_QUEUES": "Set TASKYARD['QUEUES'] instead.",
+    "CELERY_TASK_DEFAULT_QUEUE": "Set TASKYARD['DEFAULT_QUEUE'] instead.",
+    "CELERY_TASK_ROUTES": "Give name_rules or content_rules to create_app() instead.",
+    "CELERY_TASK_ALWAYS_EAGER": "Eager mode ignores limits, retries and queues; run a real worker in tests.",
+}
 
 
 def build_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
@@ -112,8 +125,8 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # Our own structured logging is set up through the setup_logging signal.
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        # Celery's Django fix-up closes every connection before and after each task; ours are kept while they are
-        # good (taskyard.worker.signals). It reads this upper-case name only.
+        # Celery's Django fix-up closes every connection before and after each task; ours are kept while they
+        # are good (taskyard.worker.signals). It reads this upper-case name only.
         DB_REUSE_MAX: 1_000_000_000,
         # The consumer that keeps what it cannot understand (taskyard.worker.consumer).
         "worker_consumer": "taskyard.worker.consumer:Consumer",
@@ -145,6 +158,9 @@ def check_project_options(given: Mapping[str, Any]) -> dict[str, Any]:
         f"{name} is not a Celery setting.{did_you_mean(name, known)}"
         for name in sorted(given)
         if name not in known
+    ]
+    problems += [
+        f"{name} is not yours to set. {RESERVED[name]}" for name in sorted(given) if name in RESERVED
     ]
     if problems:
         raise SettingsError(problems)

@@ -30,13 +30,18 @@ from taskyard.queues import QueueTable, build_queue_table
 SUPPORTED_SCHEMES = ("embedded", "redis", "rediss", "sentinel")
 PLANNED_SCHEMES = ("amqp", "amqps", "sqs")
 ENV_PREFIX = "TASKYARD_"
+_ENCODE = "percent-encode what is not a letter or a digit in its password"
 
 
 class Settings(BaseModel):
     """Every setting of the kit, with its default and its unit."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        validate_default=True,
+        allow_inf_nan=False,
     )
 
     broker_url: str = Field(
@@ -101,8 +106,9 @@ class Settings(BaseModel):
         if value is None or (info.field_name == "result_backend" and value in ("django-db", "disabled")):
             return value
         for url in value.split(";"):
-            scheme = urlsplit(url).scheme
+            scheme = _scheme_of(url, shown=mask_url(value))
             if scheme in SUPPORTED_SCHEMES:
+                _check_address(url, shown=mask_url(value))
                 continue
             if scheme in PLANNED_SCHEMES:
                 raise ValueError(
@@ -115,19 +121,35 @@ class Settings(BaseModel):
             )
         return value
 
+    @field_validator("queues")
+    @classmethod
+    def _queues_can_be_built(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        problems = []
+        for name, changes in value.items():
+            try:
+                build_queue_table({name: changes})
+            except ConfigurationError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError(" ".join(problems))
+        return value
+
     @model_validator(mode="after")
     def _rules_across_fields(self) -> Settings:
+        problems = []
         if self.argument_warn_bytes > self.argument_limit_bytes:
-            raise ValueError(
-                f"argument_warn_bytes={self.argument_warn_bytes} is above "
-                f"argument_limit_bytes={self.argument_limit_bytes}; the warning must come first"
+            problems.append(
+                f"TASKYARD['ARGUMENT_WARN_BYTES'] is {self.argument_warn_bytes}, above ARGUMENT_LIMIT_BYTES, "
+                f"which is {self.argument_limit_bytes}. The warning must come first."
             )
         if urlsplit(self.broker_url).scheme == "sentinel" and not self.sentinel_master:
-            raise ValueError("sentinel:// needs the name of the primary; set SENTINEL_MASTER")
+            problems.append("sentinel:// needs the name of the primary. Set TASKYARD['SENTINEL_MASTER'].")
         try:
             build_queue_table(self.queues, default=self.default_queue)
         except ConfigurationError as error:
-            raise ValueError(str(error)) from error
+            problems.append(str(error))
+        if problems:
+            raise SettingsError(problems)
         return self
 
     @property
@@ -171,32 +193,57 @@ def build_settings(given: Mapping[str, Any]) -> Settings:
     Raises:
         SettingsError: lists every problem; unknown keys come with a suggestion.
     """
-    known = [name.upper() for name in Settings.model_fields]
-    problems = [
-        f"TASKYARD[{key!r}] is not a setting.{did_you_mean(key, known)} See `manage.py taskyard config`."
-        for key in given
-        if key not in known
-    ]
-    try:
-        settings = Settings(**{key.lower(): value for key, value in given.items() if key in known})
-    except ValidationError as error:
-        problems += [_describe(item) for item in error.errors()]
-        raise SettingsError(problems) from None
-    if problems:
+    settings, problems = _validate(given)
+    if settings is None or problems:
         raise SettingsError(problems)
     return settings
 
 
+def _validate(given: Mapping[str, Any]) -> tuple[Settings | None, list[str]]:
+    known = [name.upper() for name in Settings.model_fields]
+    problems = [
+        f"TASKYARD[{key!r}] is not a setting.{did_you_mean(str(key), known)} See `manage.py taskyard config`."
+        for key in given
+        if key not in known
+    ]
+    try:
+        return Settings(**{key.lower(): value for key, value in given.items() if key in known}), problems
+    except ValidationError as error:
+        # `from None` would not do: the original holds the values, credentials too
+        problems += [_describe(item) for item in error.errors()]
+    except SettingsError as error:
+        problems += error.problems
+    return None, problems
+
+
 def _describe(item: Any) -> str:
-    reason = item["msg"].removeprefix("Value error, ")
-    if not item["loc"]:
-        return f"{reason}."
-    key = str(item["loc"][0])
-    value = item.get("input")
+    reason = item["msg"].removeprefix("Value error, ").removesuffix(".")
+    key, *rest = item["loc"]
+    path = "".join(f"[{part!r}]" for part in (str(key).upper(), *rest))
     # URLs mask their credentials in the message itself; a secret's value is never repeated.
     is_secret = "password" in key or "url" in key or "backend" in key
-    shown = "" if is_secret else f" is {value!r}"
-    return f"TASKYARD[{key.upper()!r}]{shown}: {reason}."
+    shown = "" if is_secret or item["type"] == "value_error" else f" is {item.get('input')!r}"
+    return f"TASKYARD{path}{shown}: {reason}."
+
+
+# `shown` is the whole setting, masked: a ';' in a password would make each part look harmless.
+def _scheme_of(url: str, *, shown: str) -> str:
+    try:
+        return urlsplit(url).scheme if "://" in url else ""
+    except ValueError:
+        # its own message holds the address, with the password
+        raise ValueError(f"{shown!r} is not a URL; {_ENCODE}") from None
+
+
+def _check_address(url: str, *, shown: str) -> None:
+    """Refuse an address whose password has cut it off, here and not in a worker."""
+    parts = urlsplit(url)
+    try:
+        is_whole = (parts.port is None or parts.port > 0) and "@" not in parts.path + parts.fragment
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"the address in {shown!r} has no valid host and port; {_ENCODE}")
 
 
 def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -205,7 +252,8 @@ def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     Empty variables count as unset. QUEUES is JSON.
 
     Raises:
-        SettingsError: a variable with our prefix is not a setting, or its JSON does not parse.
+        SettingsError: a variable with our prefix is not a setting, or its JSON does not parse; lists the
+            problems of the other variables too.
     """
     known = {name.upper() for name in Settings.model_fields}
     found: dict[str, Any] = {}
@@ -225,7 +273,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         else:
             found[key] = text
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError([*problems, *_validate(found)[1]])
     return found
 
 

@@ -124,6 +124,7 @@ class LaunchError(TaskyardError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the nearest known word, or an empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    """Return " Did you mean 'x'?" for the nearest known word, upper or lower case, or an empty string."""
+    by_lower_case = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower_case[close[0]]!r}?" if close else ""

@@ -17,7 +17,9 @@ _SECRET_NAME = re.compile(
 )
 # One character of a URL. The next URL of a list begins after a ';', ',' or '|', with its scheme.
 _CHARACTER = r"(?:(?![;,|][a-z][a-z0-9+.\-]*:/)\S)"
-_USERINFO = re.compile(rf"(?P<lead>[a-z][a-z0-9+.\-]*:/+|(?<![^\s\"'])//)(?P<userinfo>{_CHARACTER}*)@", re.I)
+_USERINFO = re.compile(
+    rf"(?P<lead>(?:[a-z][a-z0-9+.\-]*)?:/+|(?<![\w/:])//)(?P<userinfo>{_CHARACTER}*)@", re.I
+)
 # user:password@host without a scheme, as it is pasted by mistake
 _BARE_USERINFO = re.compile(rf"(?<![\w/:*])(?P<user>[\w.+%\-]*):(?!/){_CHARACTER}+@", re.I)
 _USER = re.compile(r"[\w.+%\-]*:")
@@ -36,7 +38,8 @@ def mask_url(text: str) -> str:
     # A password may look like a parameter, and a parameter's value like userinfo: both are found in the text
     # as it came, and what overlaps is masked as one.
     spans = sorted([*_userinfo_spans(text), *_parameter_spans(text)])
-    shown, at = [], 0
+    shown: list[str] = []
+    at = 0
     for start, end in spans:
         if start > at or not shown:
             shown += [text[at:start], MASK]

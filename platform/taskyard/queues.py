@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -10,6 +12,10 @@ from taskyard.errors import ConfigurationError, UnknownQueueError, did_you_mean
 from taskyard.retry import Exponential, RetryPolicy
 
 HOURS = 3600
+ON_EXHAUSTED = ("dead_letter", "drop")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*")
+_NUMBERS = ("start_objective_seconds", "soft_time_limit_seconds", "time_limit_seconds")
+_COUNTS = ("prefetch", "processes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class QueueSpec:
     dedicated: bool = True
 
     def __post_init__(self) -> None:
+        self._check_types()
         if not 0 < self.soft_time_limit_seconds < self.time_limit_seconds:
             raise ConfigurationError(
                 f"Queue {self.name!r} has a soft limit of {self.soft_time_limit_seconds} s and a hard limit "
@@ -50,6 +57,31 @@ class QueueSpec:
             value = getattr(self, field)
             if value < 1:
                 raise ConfigurationError(f"Queue {self.name!r} has {field}={value}. It must be 1 or more.")
+
+    def _check_types(self) -> None:
+        # Celery takes the names as a comma-separated list, and a broker's tools in a shell
+        if not _NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                f"A queue has the name {self.name!r}. Use letters, digits, '.', '_' and '-' only."
+            )
+        for field in _NUMBERS + _COUNTS:
+            value = getattr(self, field)
+            kinds = int if field in _COUNTS else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+                raise ConfigurationError(f"Queue {self.name!r} has {field}={value!r}. It must be a number.")
+        if not isinstance(self.retry, RetryPolicy):
+            raise ConfigurationError(
+                f"Queue {self.name!r} has retry={self.retry!r}. Give a policy of taskyard.retry."
+            )
+        if not isinstance(self.dedicated, bool):
+            raise ConfigurationError(
+                f"Queue {self.name!r} has dedicated={self.dedicated!r}. Use True or False."
+            )
+        if self.on_exhausted not in ON_EXHAUSTED:
+            raise ConfigurationError(
+                f"Queue {self.name!r} has on_exhausted={self.on_exhausted!r}."
+                f"{did_you_mean(str(self.on_exhausted), ON_EXHAUSTED)} Use 'dead_letter' or 'drop'."
+            )
 
 
 # The reference values of the conventions. A team changes them in TASKYARD["QUEUES"], not here.
@@ -157,7 +189,7 @@ def build_queue_table(overrides: Mapping[str, Mapping[str, Any]], *, default: st
         for key in changes:
             if key not in changeable:
                 raise ConfigurationError(
-                    f"QUEUES[{name!r}] has the unknown field {key!r}.{did_you_mean(key, changeable)} "
+                    f"QUEUES[{name!r}] has the unknown field {key!r}.{did_you_mean(str(key), changeable)} "
                     f"The fields are: {', '.join(changeable)}."
                 )
         base = specs.get(name) or replace(specs["default"], name=name, purpose="")

@@ -12,14 +12,25 @@ from typing import Any
 from celery.backends import redis as celery_redis
 
 
-class RedisBackend(celery_redis.RedisBackend):
+class _Redacting:
+    """Stores what may be shown of the arguments, not the arguments, of tasks that mark some of them."""
+
+    def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **kwargs: Any) -> Any:
+        meta = super()._get_result_meta(result, state, traceback, request, **kwargs)  # type: ignore[misc]
+        task = self.app.tasks.get(getattr(request, "task", None))  # type: ignore[attr-defined]
+        if getattr(task, "redact", None) and "kwargs" in meta:
+            meta["args"], meta["kwargs"] = task.redacted(request.args or (), request.kwargs or {})
+        return meta
+
+
+class RedisBackend(_Redacting, celery_redis.RedisBackend):
     """Results on Redis or Valkey."""
 
     def on_task_call(self, producer: Any, task_id: str) -> None:
         """Subscribe at the first wait, not at the publish."""
 
 
-class SentinelBackend(celery_redis.SentinelBackend):
+class SentinelBackend(_Redacting, celery_redis.SentinelBackend):
     """Results on a primary found through Sentinel."""
 
     def on_task_call(self, producer: Any, task_id: str) -> None:

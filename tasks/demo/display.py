@@ -32,7 +32,11 @@ def progress(account: Account, *, elapsed_seconds: float) -> Group:
 def final_table(account: Account, *, dead_letters: set[str]) -> Table:
     """Return the table that ends a demonstration; it fits a terminal of 80 columns."""
     table = Table(
-        title="Every task, accounted for", title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0)
+        title="Every task, accounted for",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("\nqueue", no_wrap=True)
     for column in ("\nsent", "suc-\nceeded", "re-\ntried", "dead\nletters", "\nother", "\nmissing"):

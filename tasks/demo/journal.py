@@ -1,7 +1,7 @@
 """The journal of one demonstration: what was sent and how each run ended, as workers and senders report it.
 
-It lives in the state store for an hour, in one list a run. Each process appends to it; the demonstration reads on
-from where it was.
+It lives in the state store for an hour, in one list a run. Each process appends to it; the demonstration
+reads on from where it was.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _key(run: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _client(pid: int) -> redis.Redis:
-    """Return this process's client; `pid` makes a forked child open its own."""
+def _client(_pid: int) -> redis.Redis:
+    """Return this process's client; the process id makes a forked child open its own."""
     return redis.Redis.from_url(
         get_settings().effective_state_url,
         socket_timeout=TIMEOUT_SECONDS,

@@ -31,7 +31,11 @@ def fetch(run: ImportRun, clock: Clock) -> None:
         # the storage finds a free name: two fetches at once do not write into one file
         name = default_storage.save(f"imports/{run.pk}/source.csv", source)
     is_first = ImportRun.objects.filter(pk=run.pk, checksum="").update(
-        file=name, checksum=checksum_of(name), state=ImportRun.State.FETCHED, started_at=clock.now()
+        file=name,
+        checksum=checksum_of(name),
+        state=ImportRun.State.FETCHED,
+        started_at=clock.now(),
+        error="",
     )
     if not is_first:
         default_storage.delete(name)

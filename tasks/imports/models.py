@@ -27,6 +27,7 @@ class ImportRun(models.Model):
     imported = models.PositiveIntegerField(default=0)
     rejected = models.PositiveIntegerField(default=0)
     report = models.JSONField(default=dict, blank=True)
+    error = models.TextField(blank=True, help_text="What the last failed attempt to fetch or validate said.")
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)

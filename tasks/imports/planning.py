@@ -40,7 +40,7 @@ def plan(run: ImportRun, *, chunk_rows: int = CHUNK_ROWS) -> None:
     with transaction.atomic():
         ImportChunk.objects.bulk_create(planner.chunks, ignore_conflicts=True)
         ImportRun.objects.filter(pk=run.pk, state=ImportRun.State.FETCHED).update(
-            state=ImportRun.State.PLANNED, total=planner.total
+            state=ImportRun.State.PLANNED, total=planner.total, error=""
         )
 
 

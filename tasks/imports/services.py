@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import structlog
 from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
 
 from tasks.imports import chunks, fetching, planning, summaries
 from tasks.imports.errors import ChunkMissingError
@@ -36,12 +39,16 @@ def start_import(source: Path | str) -> ImportRun:
 
 def fetch_file(run_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Give the run its own copy of the file; see `fetching.fetch`."""
-    fetching.fetch(_find_run(run_id), clock)
+    run = _find_run(run_id)
+    with _noting_errors(ImportRun.objects.filter(pk=run_id)):
+        fetching.fetch(run, clock)
 
 
 def validate_file(run_id: int, *, chunk_rows: int = planning.CHUNK_ROWS) -> None:
     """Check the file and plan its chunks; see `planning.plan`."""
-    planning.plan(_find_run(run_id), chunk_rows=chunk_rows)
+    run = _find_run(run_id)
+    with _noting_errors(ImportRun.objects.filter(pk=run_id)):
+        planning.plan(run, chunk_rows=chunk_rows)
 
 
 def chunks_to_start(run_id: int) -> list[tuple[int, int]] | None:
@@ -76,13 +83,8 @@ def import_chunk(run_id: int, start: int, stop: int, *, clock: Clock = SYSTEM_CL
     if chunk.state == ImportChunk.State.DONE:
         log.info("chunk is done already", run_id=run_id, start=start)
         return
-    try:
+    with _noting_errors(chunks.unfinished(run_id).filter(pk=chunk.pk)):
         chunks.import_rows(run, chunk, now=clock.now())
-    except Exception as error:
-        # For the report: whether this was the last attempt, only the end of the whole chord tells.
-        with contextlib.suppress(DatabaseError):
-            chunks.unfinished(run_id).filter(pk=chunk.pk).update(error=f"{type(error).__name__}: {error}")
-        raise
 
 
 def can_be_healed(run_id: int) -> bool:
@@ -102,8 +104,6 @@ def summarise(run_id: int, *, clock: Clock = SYSTEM_CLOCK) -> bool:
         Cancel: the run is gone.
     """
     run = _find_run(run_id)
-    if run.state == ImportRun.State.DONE:
-        return False
     if missing := chunks.unfinished(run_id).count():
         raise Snooze(SUMMARY_PAUSE_SECONDS, f"{missing} chunks of import {run_id} are not done")
     summary = summaries.build(run)
@@ -139,6 +139,17 @@ def report_failure(run_id: int, *, clock: Clock = SYSTEM_CLOCK) -> bool:
         ImportRun.objects.filter(pk=run_id).update(**summary)
     log.error("import failed", run_id=run_id, **summary)
     return True
+
+
+@contextmanager
+def _noting_errors(rows: QuerySet[Any]) -> Iterator[None]:
+    """Keep what an attempt failed of, for the report; whether it was the last one is not known here."""
+    try:
+        yield
+    except Exception as error:
+        with suppress(DatabaseError):
+            rows.update(error=f"{type(error).__name__}: {error}")
+        raise
 
 
 def _find_run(run_id: int) -> ImportRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Count, F, Sum
+from django.db.models import Count, Sum
 
 from tasks.imports.models import ImportChunk, ImportRun
 
@@ -15,6 +15,7 @@ def build(run: ImportRun) -> dict[str, Any]:
     """Return the counts and the report of a run, as fields of `ImportRun`."""
     imported = run.chunks.aggregate(count=Sum("imported"))["count"] or 0
     by_kind = dict(run.rejected_rows.values_list("kind").annotate(Count("pk")).order_by("kind"))
+    rejected = sum(by_kind.values())
     failed = run.chunks.filter(state=ImportChunk.State.FAILED)
     report = {
         "chunks": run.chunks.count(),
@@ -23,6 +24,6 @@ def build(run: ImportRun) -> dict[str, Any]:
             {"start": chunk.start, "stop": chunk.stop, "error": chunk.error or "killed; see the dead letter"}
             for chunk in failed[:_SHOWN_CHUNKS]
         ],
-        "failed_chunk_rows": failed.aggregate(count=Sum(F("stop") - F("start")))["count"] or 0,
+        "rows_left": run.total - imported - rejected,
     }
-    return {"imported": imported, "rejected": sum(by_kind.values()), "report": report}
+    return {"imported": imported, "rejected": rejected, "report": report}

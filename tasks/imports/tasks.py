@@ -53,7 +53,7 @@ def validate_file(run_id: int) -> None:
     retry=RETRY,
     idempotent="natural",
     idempotent_reason="A chunk and the note that it is done are one transaction; a done one is left alone.",
-    # the chord counts its parts by their results
+    # not every result backend counts the parts of a chord without their results
     ignore_result=False,
 )
 def import_chunk(run_id: int, start: int, stop: int) -> None:

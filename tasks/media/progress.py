@@ -47,10 +47,11 @@ class Progress:
     def save(self, **changes: object) -> None:
         """Write the progress now, together with other changes of the set.
 
-        The numbers are set, never added up: a second run of the same set ends at the same ones.
+        The numbers are set, never added up: a second run of the same set ends at the same ones. A set that is
+        done stays done, also where that second run is slower or fails.
         """
         self._written_at = self.clock.monotonic()
-        ImageSet.objects.filter(pk=self.image_set_id).update(
+        ImageSet.objects.filter(pk=self.image_set_id).exclude(state=ImageSet.State.DONE).update(
             done=self.done,
             broken=self.broken,
             report=self.report,

@@ -96,7 +96,7 @@ def resize_image_set(image_set_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
     try:
         _resize_all(image_set, progress, clock)
     except Cancel as cancel:
-        progress.save(state=ImageSet.State.CANCELLED, note=str(cancel), finished_at=clock.now())
+        _finish(progress, ImageSet.State.CANCELLED, note=str(cancel), clock=clock)
         raise
     except SoftTimeLimitExceeded:
         _interrupt(progress, f"The time limit was reached after picture {progress.done}.")
@@ -104,7 +104,7 @@ def resize_image_set(image_set_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
     except Exception as error:
         _interrupt(progress, f"{type(error).__name__}: {error}")
         raise
-    progress.save(state=ImageSet.State.DONE, note="", finished_at=clock.now())
+    _finish(progress, ImageSet.State.DONE, note="", clock=clock)
 
 
 def _resize_all(image_set: ImageSet, progress: Progress, clock: Clock) -> None:
@@ -149,6 +149,14 @@ def _resize_one(source: Path, target: Path, sizes: Sequence[int], progress: Prog
     except BrokenPictureError as error:
         log.warning("picture left out", picture=source.name, reason=str(error))
         progress.record_broken(source.name, str(error))
+
+
+def _finish(progress: Progress, state: str, *, note: str, clock: Clock) -> None:
+    progress.save(state=state, note=note, finished_at=clock.now())
+    # A second run that is still at work loses its half-written file, tries again and finds the set finished.
+    pictures.remove_stale_parts(
+        output_folder(progress.image_set_id), now=clock.now(), older_than=timedelta(0)
+    )
 
 
 def _interrupt(progress: Progress, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -14,7 +15,7 @@ from tasks.webhooks.tasks import deliver
 def notify(event: str, payload: Mapping[str, Any]) -> list[WebhookDelivery]:
     """Send an event to every active endpoint.
 
-    Inside a transaction the tasks are published after its commit, so that a worker finds the rows.
+    The tasks are published after the commit, so that a worker finds the rows.
 
     Args:
         event: its name, for instance "order.confirmed".
@@ -25,14 +26,10 @@ def notify(event: str, payload: Mapping[str, Any]) -> list[WebhookDelivery]:
             WebhookDelivery.objects.create(endpoint=endpoint, event=event, payload=dict(payload))
             for endpoint in WebhookEndpoint.objects.filter(active=True)
         ]
-        for delivery in deliveries:
-            deliver.delay(delivery.pk)
+        transaction.on_commit(partial(publish_deliveries, [delivery.pk for delivery in deliveries]))
     return deliveries
 
 
 def publish_deliveries(delivery_ids: Iterable[int]) -> None:
-    """Publish the tasks of many stored deliveries at once, thousands a second.
-
-    Call it after the commit of the transaction that stored them: a bulk call does not wait for it.
-    """
+    """Publish the tasks of many stored deliveries at once, thousands a second."""
     deliver.enqueue_many((delivery_id,) for delivery_id in delivery_ids)

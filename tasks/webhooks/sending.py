@@ -21,7 +21,6 @@ TIMEOUT = httpx.Timeout(connect=3.0, read=10.0, write=10.0, pool=1.0)
 # The whole answer, however slowly it drips in.
 ANSWER_SECONDS, ANSWER_BYTES = 15.0, 64 * 1024
 ADDRESSES_TRIED = 3
-USER_AGENT = "taskyard-webhooks/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ def send(
     headers = {
         "Host": destination.host_header,
         "Content-Type": "application/json",
-        "User-Agent": USER_AGENT,
         "X-Request-ID": correlation_id,
         signing.ID_HEADER: str(delivery.webhook_id),
         signing.TIMESTAMP_HEADER: str(timestamp),

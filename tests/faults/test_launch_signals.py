@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port, is_open
-from tests.support.processes import are_gone, end_tree, kill_pid
+from tests.support.processes import are_gone, descendants, end_tree, kill_pid
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
@@ -48,6 +48,7 @@ class Launcher:
             start_new_session=True,
         )
         self._tee.stdin.close()
+        self._seen: list[int] = []
 
     @property
     def output(self) -> str:
@@ -66,8 +67,12 @@ class Launcher:
 
     def pids(self) -> list[int]:
         """Return the ids of all processes that it has ever started."""
-        broker = [int(pid) for pid in broker_pids(self.directory)]
-        return [pid for kind in ("start", "pool") for _, pid in self.events(kind)] + broker
+        noted = [pid for kind in ("start", "pool") for _, pid in self.events(kind)]
+        return list({*noted, *map(int, broker_pids(self.directory)), *self._seen})
+
+    def note_descendants(self) -> None:
+        """Remember the processes that it has now, also those that keep no notes."""
+        self._seen = descendants(self.process.pid)
 
     def wait_for(self, text: str) -> None:
         wait_until(lambda: text in self.output, timeout_seconds=30, what=f"the launcher says {text!r}")
@@ -113,6 +118,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         wait_until(
             lambda: len(launcher.events("pool")) >= pools, timeout_seconds=10, what="the pools are forked"
         )
+        launcher.note_descendants()
         return launcher
 
     yield start
@@ -211,6 +217,24 @@ def test_nothing_lives_on_when_the_launcher_is_killed(launch: Launch) -> None:
     launcher.assert_nothing_is_left()
     assert_broker_saved(launcher)
     assert launcher.events("lost") == []
+
+
+def test_a_worker_that_does_not_listen_is_ended_after_its_time_when_the_launcher_is_killed(
+    launch: Launch,
+) -> None:
+    launcher = launch((*PLATFORM, ("worker-bulk", "WORKERS", "stubborn", 1.5)))
+    stubborn_pid = dict(launcher.events("start"))["worker-bulk"]
+
+    launcher.process.kill()
+
+    wait_until(
+        lambda: launcher.events("ignored"), timeout_seconds=10, what="the stubborn worker is asked to stop"
+    )
+    assert not are_gone([stubborn_pid])
+    wait_until(
+        lambda: are_gone(launcher.pids()), timeout_seconds=15, what="every part ends with the launcher"
+    )
+    launcher.assert_nothing_is_left()
 
 
 def test_a_killed_worker_is_named_and_started_again_and_its_pool_is_not_left(launch: Launch) -> None:

@@ -1,4 +1,4 @@
-"""Stock Kombu and leased workers and producers on the same queue at the same time: a fleet changes over running."""
+"""Stock Kombu and leased workers and producers on the same queue: a fleet changes over while it runs."""
 
 from __future__ import annotations
 

@@ -174,7 +174,9 @@ def test_a_machine_that_there_is_no_server_for_is_told_the_way_out(monkeypatch: 
     with pytest.raises(LaunchError) as caught:
         find_server()
 
-    assert str(caught.value).startswith(f"There is no embedded broker for this machine ({platform.system()} riscv64): ")
+    assert str(caught.value).startswith(
+        f"There is no embedded broker for this machine ({platform.system()} riscv64): "
+    )
     assert str(caught.value).endswith("set TASKYARD_BROKER_URL=redis://HOST:PORT/0.")
 
 

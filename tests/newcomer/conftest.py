@@ -21,7 +21,15 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     clone = tmp_path_factory.mktemp("newcomer") / "taskyard"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     home = tmp_path_factory.mktemp("home")
-    keep = ("PATH", "LANG", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_CERT", "SSL_CERT_FILE")
+    keep = (
+        "PATH",
+        "LANG",
+        "PIP_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_TRUSTED_HOST",
+        "PIP_CERT",
+        "SSL_CERT_FILE",
+    )
     environment = {name: os.environ[name] for name in keep if name in os.environ}
     environment |= {
         "HOME": str(home),

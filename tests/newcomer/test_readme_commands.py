@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import socket
 import urllib.error
 import urllib.request
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(900)]
 INSTALL_SECONDS = 600
 START_SECONDS = 180
 STOP_SECONDS = 60
+# make dies of the signal that it got from the terminal, after its command has ended
+STOPPED_BY_CTRL_C = (0, -signal.SIGINT)
 
 
 def status_of(url: str) -> int:
@@ -42,7 +45,8 @@ def test_make_up_runs_everything_and_ctrl_c_leaves_nothing(newcomer: Newcomer) -
 
     up.press_ctrl_c()
 
-    assert up.wait(timeout_seconds=STOP_SECONDS) == 0, up.output
+    assert up.wait(timeout_seconds=STOP_SECONDS) in STOPPED_BY_CTRL_C, up.output
+    assert "Stopped." in up.output
     wait_until(lambda: not newcomer.processes(), timeout_seconds=10, what="no process left in the clone")
 
 
@@ -52,7 +56,7 @@ def test_a_second_make_up_knows_its_admin(newcomer: Newcomer) -> None:
     up.wait_for("Everything is ready", timeout_seconds=INSTALL_SECONDS)
     up.press_ctrl_c()
 
-    assert up.wait(timeout_seconds=STOP_SECONDS) == 0
+    assert up.wait(timeout_seconds=STOP_SECONDS) in STOPPED_BY_CTRL_C
     assert "with the password" not in up.wait_for("Admin   http", timeout_seconds=1)
 
 

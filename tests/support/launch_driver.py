@@ -15,6 +15,7 @@ PART = Path(__file__).with_name("launch_part.py")
 
 def main(text: str) -> int:
     from taskyard.brokers.embedded import EmbeddedBroker
+    from taskyard.launch.orphan_guard import OrphanGuard
     from taskyard.launch.output import Console
     from taskyard.launch.process import Process, ProcessSpec, StopStage
     from taskyard.launch.stop_requests import StopRequests
@@ -32,10 +33,12 @@ def main(text: str) -> int:
         for name, stage, behaviour, timeout in config["parts"]
     ]
     console = Console(sys.stdout, [spec.name for spec in specs])
-    processes = [Process(spec) for spec in specs]
     with StopRequests() as requests, ExitStack() as stack:
+        guard = stack.enter_context(OrphanGuard())
+        processes = [Process(spec, guard) for spec in specs]
         if config["broker_port"]:
-            broker = stack.enter_context(EmbeddedBroker(directory / "valkey", config["broker_port"]))
+            broker = EmbeddedBroker(directory / "valkey", config["broker_port"], guard=guard)
+            stack.enter_context(broker)
             processes.insert(0, broker.process)
         return Supervisor(processes, console, requests, on_ready=lambda: console.say("all ready")).run()
 

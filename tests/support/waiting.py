@@ -10,7 +10,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], *, timeout_seconds: float, what: str) -> T:
+def wait_until(
+    condition: Callable[[], T], *, timeout_seconds: float, what: str, pause_seconds: float = 0.02
+) -> T:
     """Return the condition's first truthy value, or fail saying what did not happen."""
     deadline = time.monotonic() + timeout_seconds
     pause = threading.Event()
@@ -20,4 +22,4 @@ def wait_until(condition: Callable[[], T], *, timeout_seconds: float, what: str)
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"Within {timeout_seconds:g} s this did not happen: {what}")
-        pause.wait(0.02)
+        pause.wait(pause_seconds)

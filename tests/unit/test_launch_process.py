@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from taskyard.launch.orphan_guard import OrphanGuard
 from taskyard.launch.process import CHILD_WRAPPER, Process, ProcessSpec, describe_exit
 from tests.support.processes import are_gone
 from tests.support.waiting import wait_until
@@ -183,3 +184,37 @@ def read(process: Process) -> bytes:
 
 def wait_for_output(process: Process) -> None:
     wait_until(lambda: read(process), timeout_seconds=10, what="the part writes something")
+
+
+def test_the_guard_hears_of_each_start_and_end():
+    heard = []
+
+    class Guard(OrphanGuard):
+        def note_start(self, pid: int, patience_seconds: float) -> None:
+            heard.append(("start", pid, patience_seconds))
+
+        def note_end(self, pid: int) -> None:
+            heard.append(("end", pid))
+
+    process = Process(ProcessSpec(name="part", argv=("true",), stop_timeout_seconds=7), Guard())
+    process.start()
+    process.wait(10)
+    process.poll()
+
+    assert heard == [("start", process.pid, 7), ("end", process.pid)]
+
+
+def test_what_the_guard_remembers_are_the_parts_that_run():
+    from taskyard.launch.orphan_killer import read_parts
+
+    assert read_parts(["+1 10\n", "+2 20.5\n", "-1\n", "+3 1\n", "-99\n"]) == {2: 20.5, 3: 1.0}
+
+
+def test_the_guard_ends_with_the_launcher_when_no_part_is_left():
+    with OrphanGuard() as guard:
+        guard.note_start(os.getpid(), 0.0)
+        guard.note_end(os.getpid())
+        killer = guard._killer
+
+    assert killer is not None
+    assert killer.returncode == 0

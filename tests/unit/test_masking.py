@@ -84,6 +84,7 @@ def test_every_address_of_a_failover_list_is_masked_and_every_host_is_kept(middl
         ("embedded://", "embedded://"),
         ("redis:/:hunter2@h", f"redis:/:{MASK}@h"),
         ("//:hunter2@h", f"//:{MASK}@h"),
+        ("://u:hunter2@h", f"://u:{MASK}@h"),
         (":hunter2@h:6379", f":{MASK}@h:6379"),
         ("user:hunter2@h:6379", f"user:{MASK}@h:6379"),
         ("redis://h/0?password=hunter2&db=1", f"redis://h/0?password={MASK}&db=1"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
+import warnings
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,6 +91,14 @@ def test_every_picture_is_written_in_every_size(tmp_path):
         assert image.size == (64, 43)
 
 
+def test_a_started_set_is_published_after_the_commit(tmp_path, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks() as callbacks:
+        image_set = services.start_image_set(tmp_path)
+
+    assert (image_set.state, image_set.sizes) == ("waiting", [1280, 640, 160])
+    assert len(callbacks) == 1
+
+
 def test_generated_photographs_go_through_with_the_truncated_one_reported(tmp_path):
     generated = generate_photographs(tmp_path / "in", 8, random.Random(1))
     image_set = services.create_image_set(generated.folder, SIZES)
@@ -119,12 +129,14 @@ def test_a_run_resumes_where_the_last_one_stopped(tmp_path):
     target = services.output_folder(image_set.pk)
     pictures.resize_picture(tmp_path / "in/0.jpg", target, SIZES)
     pictures.resize_picture(tmp_path / "in/1.jpg", target, SIZES[:1])
-    before = outputs(image_set)
+    before, clock, shown = outputs(image_set), ManualClock(), []
+    clock.on_tick = lambda: shown.append(ImageSet.objects.get().done)
 
-    resize_image_set(image_set.pk)
+    services.resize_image_set(image_set.pk, clock=clock)
 
     after = outputs(image_set)
     assert len(after) == 8
+    assert shown[1] == 1  # what is finished counts from the start
     assert {name: after[name] for name in before} == before  # finished files were not touched
     image_set.refresh_from_db()
     assert (image_set.state, image_set.done) == ("done", 4)
@@ -134,6 +146,7 @@ def test_a_finished_set_is_not_touched_by_a_second_delivery(tmp_path):
     image_set = image_set_of(tmp_path / "in", 2)
     resize_image_set(image_set.pk)
     before, finished_at = outputs(image_set), ImageSet.objects.get().finished_at
+    shutil.rmtree(tmp_path / "in")  # nobody needs the source any more
 
     resize_image_set(image_set.pk)
 
@@ -242,7 +255,11 @@ def test_a_decompression_bomb_is_a_broken_picture(tmp_path, edge):
     bomb = tmp_path / "bomb.png"
     bomb.write_bytes(png_of_zeros(edge))
 
-    with pytest.raises(BrokenPictureError, match="decompression bomb"):
+    # as in a worker; in the tests every warning is an error anyway
+    with (
+        warnings.catch_warnings(action="ignore"),
+        pytest.raises(BrokenPictureError, match="decompression bomb"),
+    ):
         pictures.resize_picture(bomb, tmp_path / "out", [16])
 
     assert not (tmp_path / "out").exists()
@@ -275,6 +292,11 @@ def test_a_full_disk_is_not_taken_for_a_broken_picture(tmp_path):
     assert image_set.note.startswith("FileExistsError")
 
 
+def test_a_failing_disk_is_not_taken_for_a_broken_picture(tmp_path):
+    with pytest.raises(OSError, match="too long"):
+        pictures.resize_picture(tmp_path / ("x" * 300 + ".jpg"), tmp_path / "out", [16])
+
+
 def test_a_failed_write_leaves_nothing_behind(tmp_path):
     source, target = picture(tmp_path / "in", "0.jpg"), tmp_path / "out"
     (target / "64" / "0.jpg").mkdir(parents=True)  # a folder cannot be replaced by a file
@@ -299,6 +321,28 @@ def test_what_killed_runs_left_is_removed_once_no_live_run_can_own_it(tmp_path):
     assert removed == 1
     assert not old.exists()
     assert young.exists()
+
+
+def test_a_set_that_ends_leaves_no_half_written_file_behind(tmp_path):
+    image_set = image_set_of(tmp_path / "in", 1)
+    part = services.output_folder(image_set.pk) / "64" / ".0.jpg.abc.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"of a run that was killed a moment ago")
+
+    resize_image_set(image_set.pk)
+
+    assert sorted(outputs(image_set)) == ["16/0.jpg", "64/0.jpg"]
+
+
+def test_a_slower_second_run_does_not_reopen_a_set_that_is_done(tmp_path):
+    image_set = image_set_of(tmp_path / "in", 1)
+    slower = Progress(image_set.pk, ManualClock())
+    resize_image_set(image_set.pk)
+
+    slower.save(state=ImageSet.State.INTERRUPTED)
+
+    image_set.refresh_from_db()
+    assert (image_set.state, image_set.done) == ("done", 1)
 
 
 def test_metadata_is_dropped_and_the_orientation_applied(tmp_path):

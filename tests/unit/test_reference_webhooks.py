@@ -22,6 +22,7 @@ from tasks.webhooks.errors import (
     ReceiverUnavailableError,
     SignatureError,
 )
+from tasks.webhooks.events import notify
 from tasks.webhooks.load import create_deliveries, generate_events
 from tasks.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tasks.webhooks.receiver import WebhookReceiver
@@ -378,6 +379,18 @@ def test_ended_retries_are_noted_but_never_over_a_success():
     assert (failed.state, failed.last_error, delivered.state) == ("failed", "no", "delivered")
 
 
+@pytest.mark.django_db
+def test_an_event_goes_to_the_active_endpoints_after_the_commit(django_capture_on_commit_callbacks):
+    active = WebhookEndpoint.objects.create(url="https://a.example/")
+    WebhookEndpoint.objects.create(url="https://b.example/", active=False)
+
+    with django_capture_on_commit_callbacks() as callbacks:
+        (delivery,) = notify("order.confirmed", {"id": 7})
+
+    assert (delivery.endpoint, delivery.event, delivery.payload) == (active, "order.confirmed", {"id": 7})
+    assert [callback.args for callback in callbacks] == [([delivery.pk],)]
+
+
 # Where webhooks may go
 
 
@@ -437,6 +450,11 @@ def test_private_addresses_can_be_allowed(address):
     )
 
     assert destination.addresses == (address,)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "64:ff9b::808:808"])
+def test_public_addresses_are_allowed_also_through_nat64(address):
+    check_destination("http://h.example/", allow_private=False, resolver=lambda host, port: [address])
 
 
 @pytest.mark.parametrize(

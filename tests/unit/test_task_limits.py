@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from taskyard import create_app
-from taskyard.conf import build_settings
 from taskyard.tasks.base import Task
 from taskyard.worker.request import Request
 
@@ -16,10 +15,8 @@ QUEUES = {"critical": {"soft_time_limit_seconds": 25, "time_limit_seconds": 30}}
 
 
 @pytest.fixture
-def app() -> Any:
-    return create_app(
-        "limits", settings=build_settings({"BROKER_URL": "redis://127.0.0.1:1/0", "QUEUES": QUEUES})
-    )
+def app(make_app: Callable[..., Any]) -> Any:
+    return make_app(QUEUES=QUEUES)
 
 
 def _do_nothing() -> None:

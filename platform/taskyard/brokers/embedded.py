@@ -12,6 +12,7 @@ import redis
 
 from taskyard.errors import LaunchError
 from taskyard.launch.lock import FileLock, LockTakenError
+from taskyard.launch.orphan_guard import OrphanGuard
 from taskyard.launch.ports import PortNeed, port_problems
 from taskyard.launch.process import Process, ProcessSpec, StopStage, describe_exit
 
@@ -34,9 +35,13 @@ class EmbeddedBroker:
         data_dir: where it keeps its data and its log; made if missing.
         port: where it listens.
         host: the address it listens on.
+        guard: ends it where the kernel does not, when its starter has died (macOS).
     """
 
-    def __init__(self, data_dir: Path, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, data_dir: Path, port: int, host: str = "127.0.0.1", *, guard: OrphanGuard | None = None
+    ) -> None:
+        self._guard = guard
         self.data_dir = data_dir.absolute()
         self.port = port
         self.host = host
@@ -86,7 +91,7 @@ class EmbeddedBroker:
         self._take_data_dir()
         try:
             self._check_port()
-            self._process = Process(self._spec(server))
+            self._process = Process(self._spec(server), self._guard)
             self._process.start()
             self._wait_until_ready(timeout_seconds)
         except BaseException:

@@ -2,70 +2,69 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
-from kombu.utils.json import dumps
 
 from taskyard.deadletters.models import DeadLetter
-from taskyard.tasks.failures import Failure
+from taskyard.tasks import failures
+from taskyard.tasks.plain_values import plain, plain_text
 
-# Text of a hostile or broken message is kept up to here: enough to see what it is.
-RAW_LIMIT = 256 * 1024
+# Long text (a hostile message, an error that holds a document) is kept up to here: enough to see what it is.
+TEXT_LIMIT = 256 * 1024
+SMALL_INTEGERS = 1 << 15
 
 
-def record(failure: Failure) -> None:
+def record(failure: failures.Failure) -> None:
     """Store a final failure, once, however often it is reported.
 
     Raises:
         django.db.Error: the database did not take it; the message must not be acknowledged.
     """
+    reason, retries, task_id = failure.reason, _integer(failure.retries) or 0, _name(failure.task_id)
     values = {
-        "task_name": failure.task_name[:255],
-        "queue": failure.queue[:255],
-        "priority": failure.priority,
-        "args": _json(failure.args),
-        "kwargs": _json(failure.kwargs),
-        "headers": _json(failure.headers),
-        "correlation_id": failure.correlation_id[:255],
-        "error": _text(failure.error),
-        "traceback": _text(failure.traceback),
-        "raw": _text(failure.raw)[:RAW_LIMIT],
+        "task_name": _name(failure.task_name),
+        "queue": _name(failure.queue),
+        "priority": _integer(failure.priority),
+        "args": plain(failure.args),
+        "kwargs": plain(failure.kwargs),
+        "headers": plain(failure.headers),
+        "correlation_id": _name(failure.correlation_id),
+        "error": plain_text(failure.error)[:TEXT_LIMIT],
+        "traceback": plain_text(failure.traceback)[-TEXT_LIMIT:],
+        "raw": plain_text(failure.raw)[:TEXT_LIMIT],
     }
+    identity = {"task_id": task_id, "retries": retries, "reason": reason}
     _retry_once_on_stale_connection(
         lambda: (
-            DeadLetter.objects.get_or_create(
-                task_id=failure.task_id[:255], retries=failure.retries, reason=failure.reason, defaults=values
-            )
-            if failure.task_id
-            else DeadLetter.objects.create(retries=failure.retries, reason=failure.reason, **values)
+            DeadLetter.objects.get_or_create(**identity, defaults=values)
+            if task_id
+            else DeadLetter.objects.create(**identity, **values)
         )
     )
 
 
 def record_undecodable(queue: str, raw: bytes, reason: str) -> None:
-    """Store a message that the transport could not decode."""
-    record(
-        Failure(
+    """Store a message that the transport could not decode, and log it as every dead letter is."""
+    failures.record(
+        failures.Failure(
             task_name="",
             task_id="",
             reason=DeadLetter.Reason.UNDECODABLE,
             queue=queue,
             error=reason,
-            raw=raw[:RAW_LIMIT].decode("utf-8", "backslashreplace"),
+            raw=raw[:TEXT_LIMIT].decode("utf-8", "backslashreplace"),
         )
     )
 
 
-def _json(value: Any) -> Any:
-    # As on the wire: dates, UUIDs and Decimals in Kombu's encoding. Databases refuse NUL in text.
-    return json.loads(dumps(value).replace("\\u0000", "\\ufffd"))
+def _name(value: str) -> str:
+    return plain_text(value)[:255]
 
 
-def _text(value: str) -> str:
-    return value.replace("\x00", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < SMALL_INTEGERS else None
 
 
 def _retry_once_on_stale_connection(write: Any) -> None:

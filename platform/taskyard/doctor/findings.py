@@ -40,7 +40,8 @@ def check_queues(settings: Settings) -> list[Finding]:
     text = ", ".join(f"{queue} {count}" for queue, count in waiting.items())
     full = [queue for queue, count in waiting.items() if count > DEPTH_WARNING]
     if full:
-        return [Finding("queues", "warning", text, f"Add workers for {', '.join(full)}: manage.py worker --queue ...")]
+        advice = f"Add workers for {', '.join(full)}: manage.py worker --queue ..."
+        return [Finding("queues", "warning", text, advice)]
     return [Finding("queues", "ok", f"waiting: {text}")]
 
 
@@ -79,9 +80,8 @@ def check_database(_: Settings) -> list[Finding]:
         executor = MigrationExecutor(connection)
         pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except Exception as error:
-        return [
-            Finding("database", "error", f"{kind}: {str(error).strip().splitlines()[0]}", "Start it, or set DATABASE_URL.")
-        ]
+        first_line = str(error).strip().partition("\n")[0]
+        return [Finding("database", "error", f"{kind}: {first_line}", "Start it, or set DATABASE_URL.")]
     findings = [Finding("database", "ok", f"{kind} answers")]
     if pending:
         findings.append(Finding("migrations", "error", f"{len(pending)} not applied", "Run: make migrate"))
@@ -108,9 +108,13 @@ def check_dead_letters(_: Settings) -> list[Finding]:
     try:
         count = DeadLetter.objects.count()
     except Exception as error:
-        return [Finding("dead letters", "error", f"not readable: {type(error).__name__}", "Run: make migrate")]
+        return [
+            Finding("dead letters", "error", f"not readable: {type(error).__name__}", "Run: make migrate")
+        ]
     if count:
-        return [Finding("dead letters", "warning", str(count), "Look at them: /admin/deadletters/deadletter/")]
+        return [
+            Finding("dead letters", "warning", str(count), "Look at them: /admin/deadletters/deadletter/")
+        ]
     return [Finding("dead letters", "ok", "none")]
 
 
@@ -131,7 +135,11 @@ def check_results(settings: Settings) -> list[Finding]:
         ) as client:
             client.ping()
     except redis.RedisError as error:
-        return [Finding("results", "error", f"{mask_url(url)}: {error}", "Start it, or set TASKYARD_RESULT_BACKEND.")]
+        return [
+            Finding(
+                "results", "error", f"{mask_url(url)}: {error}", "Start it, or set TASKYARD_RESULT_BACKEND."
+            )
+        ]
     return [Finding("results", "ok", f"{mask_url(url)} answers")]
 
 
@@ -142,7 +150,9 @@ def check_production(settings: Settings) -> list[Finding]:
     findings = []
     if settings.uses_embedded_broker:
         findings.append(
-            Finding("mode", "error", "the embedded broker in production", "Set TASKYARD_BROKER_URL to a server.")
+            Finding(
+                "mode", "error", "the embedded broker in production", "Set TASKYARD_BROKER_URL to a server."
+            )
         )
     if django_settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         findings.append(Finding("mode", "error", "SQLite in production", "Set DATABASE_URL to PostgreSQL."))

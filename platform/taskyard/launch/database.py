@@ -34,9 +34,8 @@ def migrate(console: Console) -> None:
             no_color=True,
         )
     except OperationalError as error:
-        raise LaunchError(
-            f"The database cannot be used: {str(error).strip()}. Check DATABASE_URL."
-        ) from error
+        reason = " ".join(str(error).split()).rstrip(".?")
+        raise LaunchError(f"The database cannot be used: {reason}. Check DATABASE_URL.") from error
     finally:
         # The parts have connections of their own; ours would stay open for as long as they run.
         connections.close_all()

@@ -28,11 +28,13 @@ class Choice:
         queues: the queues that get a worker.
         with_beat: whether schedules run.
         flower_password: of Flower; None leaves Flower out.
+        shows_flower_password: whether the password is new, so that nobody can know it yet.
     """
 
     queues: tuple[str, ...]
     with_beat: bool = True
     flower_password: str | None = None
+    shows_flower_password: bool = False
 
 
 def management_command(program: str) -> tuple[str, ...]:

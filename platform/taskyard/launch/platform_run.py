@@ -15,6 +15,7 @@ from taskyard.errors import LaunchError
 from taskyard.launch.admin_login import AdminLogin, ensure_admin_login
 from taskyard.launch.database import migrate
 from taskyard.launch.lock import FileLock, LockTakenError
+from taskyard.launch.orphan_guard import OrphanGuard
 from taskyard.launch.output import Console
 from taskyard.launch.parts import Choice, port_needs
 from taskyard.launch.ports import port_problems
@@ -60,20 +61,19 @@ class PlatformRun:
         """
         with StopRequests() as requests, self._only_run():
             try:
-                return self._run(requests)
+                self._check()
+                with OrphanGuard() as guard:
+                    return self._run(requests, guard)
             except KeyboardInterrupt:
                 self._console.say(f"Stopped ({requests.reason}) before everything was started.")
                 return 0
             finally:
                 self._tell_password()
 
-    def _run(self, requests: StopRequests) -> int:
-        broker = None
-        if self._settings.uses_embedded_broker:
-            broker = EmbeddedBroker(self._settings.var_dir / "valkey", self._settings.embedded_port)
-        self._check(broker)
+    def _run(self, requests: StopRequests, guard: OrphanGuard) -> int:
+        broker = self._embedded_broker(guard)
         try:
-            processes = [Process(spec) for spec in self._parts]
+            processes = [Process(spec, guard) for spec in self._parts]
             if broker is not None:
                 broker.start()
                 self._console.say(f"The embedded broker runs on {broker.host}:{broker.port}.")
@@ -102,8 +102,14 @@ class PlatformRun:
         finally:
             lock.release()
 
-    def _check(self, broker: EmbeddedBroker | None) -> None:
+    def _embedded_broker(self, guard: OrphanGuard | None = None) -> EmbeddedBroker | None:
+        if not self._settings.uses_embedded_broker:
+            return None
+        return EmbeddedBroker(self._settings.var_dir / "valkey", self._settings.embedded_port, guard=guard)
+
+    def _check(self) -> None:
         """Find everything that is in the way before anything is started."""
+        broker = self._embedded_broker()
         needs = port_needs(self._settings, with_flower=self._choice.flower_password is not None)
         problems = []
         if broker is not None:
@@ -127,20 +133,19 @@ class PlatformRun:
 
     def _announce(self) -> None:
         host = reachable_host(self._settings.host)
-        shown_host = f"[{host}]" if ":" in host else host
-        site = f"http://{shown_host}:{self._settings.web_port}"
-        rows = [("Site", f"{site}/"), ("Admin", f"{site}/admin/  {self._take_login_note()}")]
+        address = f"http://[{host}]" if ":" in host else f"http://{host}"
+        site = f"{address}:{self._settings.web_port}/"
+        rows = [("Site", site), ("Admin", f"{site}admin/  {self._take_login_note()}")]
         if self._choice.flower_password is not None:
-            rows.append(
-                (
-                    "Flower",
-                    f"http://{shown_host}:{self._settings.flower_port}/  log in as "
-                    f"{self._settings.flower_user} with the password {self._choice.flower_password}",
-                )
-            )
+            rows.append(("Flower", f"{address}:{self._settings.flower_port}/  {self._flower_note()}"))
         table = "\n".join(f"  {name:<7} {text}" for name, text in rows)
         took_seconds = self._clock.monotonic() - self._began
         self._console.say(f"Everything is ready after {took_seconds:.1f} s. Ctrl-C stops it.\n{table}")
+
+    def _flower_note(self) -> str:
+        shows = self._choice.shows_flower_password
+        password = self._choice.flower_password if shows else "in TASKYARD_FLOWER_PASSWORD"
+        return f"log in as {self._settings.flower_user} with the password {password}"
 
     def _take_login_note(self) -> str:
         login, self._login = self._login, None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from taskyard.errors import LaunchError
 from taskyard.launch.leftovers import kill_leftovers
+from taskyard.launch.orphan_guard import OrphanGuard
 
 CHILD_WRAPPER = Path(__file__).with_name("child.py")
 
@@ -58,13 +59,15 @@ class ProcessSpec:
 class Process:
     """A child process that can be started again after it has ended. Use it from the main thread only.
 
-    It runs in a session of its own, so that the terminal's Ctrl-C reaches the launcher only, and ends when
-    the launcher dies (Linux).
+    It runs in a session of its own, so that the terminal's Ctrl-C reaches the launcher only. When the
+    launcher dies, it gets SIGTERM from the kernel (Linux), and the guard ends it if that does not help.
     """
 
-    def __init__(self, spec: ProcessSpec) -> None:
+    def __init__(self, spec: ProcessSpec, guard: OrphanGuard | None = None) -> None:
         self.spec = spec
+        self._guard = guard
         self._popen: subprocess.Popen[bytes] | None = None
+        self._is_cleaned_up = False
 
     @property
     def name(self) -> str:
@@ -95,10 +98,13 @@ class Process:
         wrapper = (sys.executable, "-I", "-S", str(CHILD_WRAPPER), str(os.getpid()))
         try:
             self._popen = self._spawn([*wrapper, *self.spec.argv])
+            self._is_cleaned_up = False
         except OSError as error:
             raise LaunchError(
                 f"{self.name} did not start: {error}. Check the free memory and the limits."
             ) from error
+        if self._guard is not None:
+            self._guard.note_start(self._popen.pid, self.spec.stop_timeout_seconds)
         if self.output is not None:
             os.set_blocking(self.output, False)
 
@@ -122,11 +128,12 @@ class Process:
 
     def poll(self) -> int | None:
         """Return the exit code (minus the signal's number when a signal ended it), or None while it runs."""
-        if self._popen is None or self._popen.returncode is not None:
-            return self._popen.returncode if self._popen else None
+        if self._popen is None:
+            return None
         code = self._popen.poll()
-        if code is not None:
-            kill_leftovers(self._popen.pid)
+        if code is not None and not self._is_cleaned_up:
+            self._is_cleaned_up = True
+            self._clean_up(self._popen.pid)
         return code
 
     def signal(self, number: signal.Signals) -> None:
@@ -134,12 +141,11 @@ class Process:
         if self._popen is not None:
             self._popen.send_signal(number)
 
-    def wait(self, timeout_seconds: float) -> int | None:
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
         """Return the exit code, or None if it still runs after the time."""
         if self._popen is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._popen.wait(timeout_seconds)
-                kill_leftovers(self._popen.pid)
         return self.poll()
 
     def stop(self, timeout_seconds: float | None = None) -> bool:
@@ -149,12 +155,11 @@ class Process:
             whether it ended by itself.
         """
         self.signal(signal.SIGTERM)
-        limit = self.spec.stop_timeout_seconds if timeout_seconds is None else timeout_seconds
-        if self.wait(limit) is not None or self._popen is None:
+        self.wait(self.spec.stop_timeout_seconds if timeout_seconds is None else timeout_seconds)
+        if not self.is_running:
             return True
         self.signal(signal.SIGKILL)
-        self._popen.wait()
-        kill_leftovers(self._popen.pid)
+        self.wait()
         return False
 
     def close_output(self) -> None:
@@ -162,6 +167,11 @@ class Process:
         if self._popen is not None and self._popen.stdout is not None:
             self._popen.stdout.close()
             self._popen.stdout = None
+
+    def _clean_up(self, pid: int) -> None:
+        kill_leftovers(pid)
+        if self._guard is not None:
+            self._guard.note_end(pid)
 
 
 def describe_exit(code: int) -> str:

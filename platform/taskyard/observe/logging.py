@@ -31,6 +31,7 @@ def configure_logging(settings: Settings) -> None:
     and the `setup_logging` receiver in `taskyard.worker.signals`).
     """
     as_json = wants_json(settings)
+    quiet = max("WARNING", settings.log_level, key=logging.getLevelNamesMapping().__getitem__)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -77,9 +78,9 @@ def configure_logging(settings: Settings) -> None:
             "root": {"handlers": ["stderr"], "level": settings.log_level},
             # At INFO they talk about every request or connection.
             "loggers": {
-                **{name: {"level": "WARNING"} for name in ("httpx", "httpcore", "amqp", "kombu", "PIL")},
-                # billiard's, which propagates nothing
-                "multiprocessing": {"handlers": ["stderr"], "level": "WARNING"},
+                **{name: {"level": quiet} for name in ("httpx", "httpcore", "amqp", "kombu", "PIL")},
+                # billiard's; it propagates only until billiard makes its pool
+                "multiprocessing": {"handlers": ["stderr"], "level": quiet, "propagate": False},
             },
         }
     )

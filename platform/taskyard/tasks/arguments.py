@@ -22,8 +22,11 @@ logger = logging.getLogger(__name__)
 
 _NATIVE = (str, bool, int, type(None))
 _RESTORED = (datetime.datetime, datetime.date, datetime.time, uuid.UUID, decimal.Decimal)
-# From here on, arguments are measured by encoding them; below, an estimate is enough.
-_ESTIMATE_IS_ENOUGH_BELOW = 0.5
+# Python writes no longer number as text (sys.set_int_max_str_digits), and no worker would read one.
+_MAX_INT_BITS = 14_000
+_MAX_DEPTH = 100
+# Of a path into deeply nested data, what a person can read.
+_SHOWN_PATH = 80
 
 
 def check_arguments(
@@ -44,42 +47,54 @@ def check_arguments(
     for place, value in enumerate(args):
         size += _check(task_name, f"argument {place + 1}", value)
     for name, value in kwargs.items():
-        size += len(name) + _check(task_name, f"argument {name!r}", value)
-    if size > warn_bytes * _ESTIMATE_IS_ENOUGH_BELOW:
+        size += _check(task_name, f"argument {name!r}", value)
+    # an upper bound, so that small arguments, which are nearly all, are not encoded twice
+    if size > warn_bytes:
         _check_size(task_name, args, kwargs, warn_bytes=warn_bytes, limit_bytes=limit_bytes)
 
 
 def _check(task_name: str, path: str, value: Any, depth: int = 0) -> int:
-    """Return an estimate of the encoded size in bytes."""
+    """Return an upper bound of the encoded size in bytes."""
     kind = type(value)
     if kind is str:
-        return len(value) + 2
-    if kind in (int, bool, type(None)):
-        return 8
+        return _text_bytes(value)
+    if kind is int:
+        if value.bit_length() > _MAX_INT_BITS:
+            raise _not_json(task_name, path, value, "it has too many digits; pass a string")
+        return value.bit_length() // 3 + 4
+    if value is None or kind is bool:
+        return 5
     if kind is float:
         if not math.isfinite(value):
             raise _not_json(task_name, path, value, "JSON has no such number; pass None or a string")
-        return 16
-    if depth > 100:
-        raise _not_json(task_name, path, "...", "it is nested over 100 levels deep, or contains itself")
-    if isinstance(value, Mapping) and kind is dict:
+        return 32
+    if depth > _MAX_DEPTH:
+        raise _not_json(
+            task_name, path, value, f"it is nested over {_MAX_DEPTH} levels deep, or contains itself"
+        )
+    # subclasses too: a task may be given a Celery signature, which is one
+    if isinstance(value, dict):
         total = 2
         for key, item in value.items():
-            if type(key) is not str:
+            if not isinstance(key, str):
                 raise _not_json(
                     task_name, path, key, "the worker would see this key as a string; use string keys"
                 )
-            total += len(key) + 4 + _check(task_name, f"{path}[{key!r}]", item, depth + 1)
+            total += _text_bytes(key) + 4 + _check(task_name, f"{path}[{key!r}]", item, depth + 1)
         return total
-    if kind in (list, tuple):
+    if kind is tuple or isinstance(value, list):
         return 2 + sum(_check(task_name, f"{path}[{i}]", item, depth + 1) + 2 for i, item in enumerate(value))
     if isinstance(value, _RESTORED):
-        return 64
-    if isinstance(value, _NATIVE):  # IntEnum, SafeString, ...: JSON writes the plain value
-        return len(str(value)) + 2
-    if _is_lazy_string(value):
-        return len(str(value)) + 2
+        return 128 + len(str(value))
+    # IntEnum, SafeString, ...: JSON writes the plain value
+    if isinstance(value, _NATIVE) or _is_lazy_string(value):
+        return _text_bytes(str(value))
     raise _not_json(task_name, path, value, _advice(value))
+
+
+def _text_bytes(text: str) -> int:
+    # Escaped, a character has up to 6 bytes; outside the basic plane 12.
+    return len(text) * (6 if text.isascii() else 12) + 2
 
 
 def _advice(value: Any) -> str:
@@ -97,9 +112,11 @@ def _is_lazy_string(value: Any) -> bool:
 
 
 def _not_json(task_name: str, path: str, value: Any, advice: str) -> ArgumentNotJSONError:
+    if len(path) > _SHOWN_PATH:
+        path = f"{path[:_SHOWN_PATH]}..."
     # The type, not the value: an argument may be a secret.
     return ArgumentNotJSONError(
-        f"Task {task_name!r}: {path} is not JSON-native: it is a {type(value).__name__}. "
+        f"Task {task_name!r}: {path} is not JSON-native: it is of type {type(value).__name__}. "
         f"{advice[0].upper()}{advice[1:]}."
     )
 

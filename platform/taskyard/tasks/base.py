@@ -7,7 +7,7 @@ in `taskyard.tasks.publish`; both are short enough to read.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import celery
@@ -16,8 +16,11 @@ from celery.exceptions import CDeprecationWarning, Reject
 from taskyard.retry import RetryPolicy
 from taskyard.tasks import definition, redaction
 from taskyard.tasks.bulk import BulkResult, enqueue_many
-from taskyard.tasks.publish import published_now
+from taskyard.tasks.outcome import keep_late_failure
+from taskyard.tasks.publish import is_broker_failure, published_now
 from taskyard.tasks.run import run_task
+
+MISSING = object()
 
 
 class Task(celery.Task):
@@ -54,12 +57,11 @@ class Task(celery.Task):
     idempotent: str | None = None
     idempotent_reason: str = ""
     _decorated = False
-    is_bound = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        given = vars(cls).get("retry")
-        if isinstance(given, RetryPolicy):
+        given = vars(cls).get("retry", MISSING)
+        if given is None or isinstance(given, RetryPolicy):
             # `retry=` is the natural name of the option, and the name of Celery's method
             cls.retry_policy = given
             del cls.retry
@@ -69,14 +71,16 @@ class Task(celery.Task):
     @classmethod
     def bind(cls, app: Any) -> Any:
         with warnings.catch_warnings():
-            # Celery 6 drops the attribute; here it is how a task says its queue, which our router reads.
-            warnings.filterwarnings("ignore", r"\s*The 'queue' task attribute", category=CDeprecationWarning)
+            # Celery 6 drops the attributes; here they are how a task says its queue and its priority, which
+            # our router and our publish read.
+            warnings.filterwarnings(
+                "ignore", r"\s*The '(queue|priority)' task attribute", category=CDeprecationWarning
+            )
             return super().bind(app)
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
         """Celery's hook: the task has met its app, so its queue, limits and policy are known now."""
-        cls.is_bound = not isinstance(vars(cls).get("run"), staticmethod)
         prepare = getattr(app, "prepare_task", None)
         if prepare is not None:
             prepare(cls)
@@ -97,7 +101,24 @@ class Task(celery.Task):
             with published_now():
                 return super().retry(*args, **kwargs)
         except Reject as reject:
-            raise Reject(reject.reason, requeue=True) from reject
+            if is_broker_failure(reject.reason):
+                raise Reject(reject.reason, requeue=True) from reject
+            # Put back, it would fail again at once and for ever.
+            raise reject.reason from reject
+        except self.MaxRetriesExceededError:
+            if not self.redact:
+                raise
+            # Celery's text shows the arguments
+            raise self.MaxRetriesExceededError(f"Can't retry {self.name}[{self.request.id}]") from None
+
+    def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, _: Any) -> None:
+        """Celery's hook for every final failure; keeps those that ended after the task's own code.
+
+        A result that is not JSON, for instance, fails when it is stored. A subclass that overrides this calls
+        it.
+        """
+        if self.request.id == task_id:
+            keep_late_failure(self, exc, args, kwargs)
 
     def enqueue_many(self, calls: Iterable[Any], *, chunk_size: int = 500, **options: Any) -> BulkResult:
         """Publish many calls of this task, pipelined: thousands a second instead of hundreds.
@@ -108,20 +129,19 @@ class Task(celery.Task):
             chunk_size: messages a round trip.
             options: execution options for all of them, as for `apply_async`.
 
+        Inside an open transaction, everything waits for the commit, as with `apply_async`.
+
         Returns:
             the task ids in the order of the calls.
 
         Raises:
-            ArgumentError: a call is wrong; nothing of its chunk or the later ones was sent.
-            BulkPublishError: the broker failed midway; says which ids are sent, unsent and uncertain.
+            ArgumentError: a call is wrong; nothing of its chunk or the later ones was sent, and a note on the
+                error counts what was.
+            BulkPublishError: the broker failed midway; says which ids are sent, unsent and uncertain. At the
+                commit, where it was waited for.
         """
         return enqueue_many(self, calls, chunk_size=chunk_size, options=options)
 
     def redacted(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments as they may be shown."""
-        names = redaction.positional_names(_function(self.run), bound=self.is_bound) if self.redact else ()
-        return redaction.redact_arguments(args, kwargs, names=names, marked=self.redact)
-
-
-def _function(run: Callable[..., Any]) -> Callable[..., Any]:
-    return getattr(run, "__func__", run)
+        return redaction.redact_arguments(args, kwargs, run=self.run, marked=self.redact)

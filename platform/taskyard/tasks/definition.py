@@ -7,6 +7,7 @@ from typing import Any
 
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
+from taskyard.queues import QueueSpec
 
 # Options that Celery's decorators take without there being a class attribute of that name.
 _CELERY_OPTIONS = frozenset(
@@ -32,19 +33,61 @@ _EXHAUSTED = ("dead_letter", "drop")
 
 
 def check_options(task_class: type[Any], base: type[Any]) -> None:
-    """Refuse options of a decorated task that nothing reads.
+    """Refuse options of a decorated task that nothing reads, or that would replace one of its methods.
 
     Raises:
         TaskDefinitionError: names the option and the nearest one that exists.
     """
-    known = {name for name in dir(base) if not name.startswith("_")} | _CELERY_OPTIONS
-    for name in vars(task_class):
-        if not name.startswith("_") and name not in known:
+    methods = {name for name in dir(base) if _is_method(base, name)}
+    options = {name for name in dir(base) if not name.startswith("_")} - methods | _CELERY_OPTIONS | {"retry"}
+    task = f"Task {vars(task_class).get('name')!r}"
+    for name, value in vars(task_class).items():
+        if name == "retry":
+            # a policy has been taken out by now
             raise TaskDefinitionError(
-                f"Task {vars(task_class).get('name')!r} has the unknown option {name!r}."
-                f"{did_you_mean(name, known)} "
+                f"{task} has retry={value!r}. "
+                "Give a policy of taskyard.retry, as in Exponential(max_retries=5)."
+            )
+        # functions are hooks: on_failure=..., before_start=...
+        is_hook = name in methods and (callable(value) or isinstance(value, classmethod))
+        if not name.startswith("_") and name not in options and not is_hook:
+            raise TaskDefinitionError(
+                f"{task} has the unknown option {name!r}.{did_you_mean(name, options)} "
                 "See the guide page on tasks for the options."
             )
+
+
+def _is_method(base: type[Any], name: str) -> bool:
+    # static: reading `app` of a class looks for the current application
+    attribute = inspect.getattr_static(base, name)
+    return callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
+
+
+def check_priority(priority: int, *, where: str) -> None:
+    """Refuse a priority outside 0 to 9.
+
+    Raises:
+        TaskDefinitionError: names the place and the range.
+    """
+    if not MIN_PRIORITY <= int(priority) <= MAX_PRIORITY:
+        raise TaskDefinitionError(
+            f"{where} has priority={priority}. Priorities are "
+            f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
+        )
+
+
+def check_limits(task: Any, spec: QueueSpec) -> None:
+    """Refuse a soft limit that the queue's hard limit comes before.
+
+    Raises:
+        TaskDefinitionError: names both.
+    """
+    soft = task.soft_time_limit
+    if soft is not None and task.time_limit is None and soft >= spec.time_limit_seconds:
+        raise TaskDefinitionError(
+            f"Task {task.name!r} has soft_time_limit={soft}, but the hard limit of its queue {spec.name!r} "
+            f"is {spec.time_limit_seconds:g} s. Give the task a time_limit above its soft limit, too."
+        )
 
 
 def check_values(task: Any) -> None:
@@ -54,11 +97,8 @@ def check_values(task: Any) -> None:
         TaskDefinitionError: limits that contradict each other, an impossible priority, an unknown outcome,
             or a marked argument that the task does not have.
     """
-    if task.priority is not None and not MIN_PRIORITY <= int(task.priority) <= MAX_PRIORITY:
-        raise TaskDefinitionError(
-            f"Task {task.name!r} has priority={task.priority}. Priorities are "
-            f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
-        )
+    if task.priority is not None:
+        check_priority(task.priority, where=f"Task {task.name!r}")
     soft, hard = task.soft_time_limit, task.time_limit
     if soft is not None and hard is not None and not 0 < soft < hard:
         raise TaskDefinitionError(

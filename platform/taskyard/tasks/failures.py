@@ -6,18 +6,21 @@ Without a sink, a failure goes to the log with everything that is needed to run 
 
 from __future__ import annotations
 
-import logging
+import json
 import traceback as traceback_module
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kombu.utils.json import dumps
+import structlog
 
+from taskyard.tasks.plain_values import plain
 from taskyard.tasks.run_context import correlation_id_of
-from taskyard.tasks.traceback import task_traceback
+from taskyard.tasks.traceback import error_text, task_traceback
 
-logger = logging.getLogger("taskyard.dead_letter")
+log = structlog.stdlib.get_logger("taskyard.dead_letter")
+
+LOGGED_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +55,41 @@ def set_sink(sink: Sink | None) -> None:
 
 
 def record(failure: Failure) -> None:
-    """Store a final failure. Returns once it is stored; raises whatever the store raises."""
-    logger.error(
-        "dead letter: %s[%s] on %s: %s %s",
-        failure.task_name,
-        failure.task_id,
-        failure.queue,
-        failure.reason,
-        failure.error,
-    )
-    if not _sinks:
-        logger.error(
-            "no dead letter store is installed (add taskyard.deadletters): "
-            "args=%s kwargs=%s headers=%s raw=%s",
-            dumps(list(failure.args)),
-            dumps(dict(failure.kwargs)),
-            dumps(dict(failure.headers)),
-            failure.raw,
-        )
+    """Store a final failure and log it. Returns once it is stored; raises whatever the store raises."""
     for sink in _sinks:
         sink(failure)
+    fields = {} if _sinks else _content_of(failure)
+    log.error(
+        "dead letter"
+        if _sinks
+        else "dead letter, kept in this log line only: add the app taskyard.deadletters",
+        task=failure.task_name,
+        task_id=failure.task_id,
+        queue=failure.queue,
+        reason=failure.reason,
+        error=shorten(failure.error),
+        correlation_id=failure.correlation_id,
+        **fields,
+    )
+
+
+def shorten(text: str) -> str:
+    """Return the text as far as a log line should carry it."""
+    return (
+        text
+        if len(text) <= LOGGED_CHARACTERS
+        else f"{text[:LOGGED_CHARACTERS]}... ({len(text):,} characters)"
+    )
+
+
+def _content_of(failure: Failure) -> dict[str, str]:
+    """Return what is needed to run the task again."""
+    return {
+        "args": json.dumps(plain(failure.args)),
+        "kwargs": json.dumps(plain(failure.kwargs)),
+        "headers": json.dumps(plain(failure.headers)),
+        "raw": failure.raw,
+    }
 
 
 def from_run(
@@ -97,6 +115,6 @@ def from_run(
         headers=dict(request.headers or {}),
         correlation_id=correlation_id_of(request),
         retries=request.retries or 0,
-        error=f"{type(error).__name__}: {error}",
+        error=f"{type(error).__name__}: {error_text(error)}",
         traceback="".join(traceback_module.format_exception(type(error), error, task_traceback(error))),
     )

@@ -16,20 +16,29 @@ from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
-from taskyard.tasks.publish import FIRST_PUBLISHED_AT
-from taskyard.tasks.run_context import header_of
-from taskyard.tasks.traceback import task_traceback
+from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
+from taskyard.tasks.run_context import number_of
+from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
 
 log = structlog.stdlib.get_logger("taskyard.task")
 
+STORE_RETRY_SECONDS = 10.0
+# Set on the request of a run whose failure is recorded, or dropped on purpose.
+_SETTLED = "failure_is_settled"
+
 
 def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
     try:
         return call_next()
-    except (Retry, Ignore, Reject):
+    except (Retry, Ignore):
+        raise
+    except Reject as reject:
+        if not reject.requeue:
+            # Celery acknowledges it, and on Redis nothing would be left of the message.
+            _record(run.task, run.request, run.args, run.kwargs, reject, "rejected")
         raise
     except Snooze as snooze:
         _snooze(run, snooze)
@@ -41,8 +50,8 @@ def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
 
 def age_seconds(request: Any) -> float:
     """Return the time since the task was first published; 0 for a message that does not say."""
-    first = header_of(request, FIRST_PUBLISHED_AT)
-    return 0.0 if first is None else max(0.0, SYSTEM_CLOCK.now().timestamp() - float(first))
+    first = number_of(request, FIRST_PUBLISHED_AT)
+    return 0.0 if first is None else max(0.0, SYSTEM_CLOCK.now().timestamp() - first)
 
 
 def _retry_or_fail(run: Run, error: Exception) -> None:
@@ -54,42 +63,80 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     )
     if not decision.is_retry:
         _fail(run, error, decision.reason)
-    # The policy has decided: Celery's own bound must not decide again, and differently.
-    raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
+    try:
+        # The policy has decided: Celery's own bound must not decide again, and differently.
+        raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
+    except (Retry, Reject):
+        raise
+    except Exception:
+        log.exception("the retry cannot be published")
+        _fail(run, error, "not_retryable")
+
+
+def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> None:
+    """Record a failure that happened after the task's own code, unless this run's failure is recorded."""
+    if getattr(task.request, _SETTLED, False):
+        return
+    _record(task, task.request, args, kwargs, error, "not_retryable")
+    log.error("task failed after its run", error=type(error).__name__, reason=error_text(error))
 
 
 def _fail(run: Run, error: Exception, reason: str) -> None:
     """Record the final failure, then let the exception end the run."""
     if run.task.on_exhausted == "drop" and reason != "not_retryable":
         log.warning("task dropped", reason=reason, error=type(error).__name__)
-        raise error
-    failure = failures.from_run(run.task, run.request, run.args, run.kwargs, error=error, reason=reason)
-    try:
-        failures.record(failure)
-    except Exception as store_error:
-        log.exception("dead letter not stored, the message is put back", reason=reason)
-        raise Reject(store_error, requeue=True) from error
+        setattr(run.request, _SETTLED, True)
+    else:
+        _record(run.task, run.request, run.args, run.kwargs, error, reason)
     if isinstance(error, MemoryError):
         # Celery lets it through to the parent as a lost process, which would run the task again.
         raise OutOfMemoryError(str(error)) from error.with_traceback(task_traceback(error))
     raise error
 
 
+def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, reason: str) -> None:
+    """Write the dead letter, or have the task run again later: put back, it would run again at once."""
+    try:
+        failures.record(failures.from_run(task, request, args, kwargs, error=error, reason=reason))
+    except Exception as store_error:
+        log.exception("dead letter not stored, the task runs again", reason=reason)
+        raise _after_store_failure(task, request, store_error) from error
+    setattr(request, _SETTLED, True)
+
+
+def _after_store_failure(task: Any, request: Any, store_error: Exception) -> Exception:
+    try:
+        return _run_later(task, request, STORE_RETRY_SECONDS, "the dead letter store is away")
+    except Exception:
+        return Reject(store_error, requeue=True)
+
+
 def _snooze(run: Run, snooze: Snooze) -> None:
     task, request = run.task, run.request
     if age_seconds(request) + snooze.delay_seconds > task.app.settings.snooze_max_age_seconds:
         _fail(run, snooze, "snoozed_too_long")
-    signature = task.signature_from_request(
-        request, countdown=snooze.delay_seconds, retries=request.retries or 0
-    )
-    if not request.is_eager:
-        try:
-            signature.apply_async(on_commit=False)
-        except Exception as error:
+    try:
+        raise _run_later(task, request, snooze.delay_seconds, str(snooze))
+    except Retry:
+        raise
+    except Exception as error:
+        if is_broker_failure(error):
             raise Reject(error, requeue=True) from error
-    outcome = Retry(message=str(snooze), when=snooze.delay_seconds, is_eager=request.is_eager, sig=signature)
+        _fail(run, error, "not_retryable")
+
+
+def _run_later(task: Any, request: Any, delay_seconds: float, why: str) -> Retry:
+    """Publish the call again, with the same number of attempts, and return what ends this run.
+
+    Raises:
+        PublishError: the broker did not take it.
+    """
+    signature = task.signature_from_request(request, countdown=delay_seconds, retries=request.retries or 0)
+    if not request.is_eager:
+        signature.apply_async(on_commit=False)
+    outcome = Retry(message=why, when=delay_seconds, is_eager=request.is_eager, sig=signature)
     outcome.snoozed = True
-    raise outcome
+    return outcome
 
 
 def _cancel(run: Run, cancel: Cancel) -> None:

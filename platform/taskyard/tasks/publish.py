@@ -59,7 +59,7 @@ def stamp_headers(headers: dict[str, Any] | None, *, task_id: str, clock: Clock)
 
 
 def _correlation_id_of_run() -> str | None:
-    """Return that of the run in this thread: callbacks, chain and chord are published after the task's own code."""
+    """Return that of the run in this thread: callbacks and chains are published after the task's own code."""
     task = get_current_worker_task()
     return None if task is None else task.request.correlation_id
 
@@ -119,6 +119,14 @@ def publish_within_budget(
                         f"{what} was not published: the broker refused it ({_reason(error)})."
                     ) from error
             time.sleep(PAUSE_SECONDS)
+
+
+def is_broker_failure(error: object) -> bool:
+    """Return whether a publish failed for the broker's sake, so that the same call may succeed later.
+
+    Everything else (a changed signature, arguments that grew too large) fails again each time.
+    """
+    return isinstance(error, (OperationalError, OSError)) and not isinstance(error, EncodeError)
 
 
 def _is_refusal(error: OperationalError) -> bool:

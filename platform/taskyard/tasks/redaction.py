@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,34 +20,69 @@ from taskyard.masking import MASK
 REPR_LIMIT = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The names under which a task function takes its arguments.
+
+    Args:
+        positional: in order, without `self`.
+        named: all that may be given by name.
+        rest: the name of its `*args`, None if it has none.
+        options: the name of its `**kwargs`, None if it has none.
+    """
+
+    positional: tuple[str, ...]
+    named: frozenset[str]
+    rest: str | None
+    options: str | None
+
+
 @lru_cache(maxsize=1024)
-def _positional_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds)
-
-
-def positional_names(function: Callable[..., Any], *, bound: bool) -> tuple[str, ...]:
-    """Return the names of a task function's positional parameters, without `self` where it is bound."""
-    names = _positional_names(function)
-    return names[1:] if bound else names
+def parameters_of(run: Callable[..., Any]) -> Parameters:
+    """Return the parameter names of a task's `run`, as it is called: bound, and through any wrapper."""
+    parameters = inspect.signature(run).parameters.values()
+    kind = inspect.Parameter
+    return Parameters(
+        positional=tuple(
+            p.name for p in parameters if p.kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD)
+        ),
+        named=frozenset(
+            p.name for p in parameters if p.kind in (kind.KEYWORD_ONLY, kind.POSITIONAL_OR_KEYWORD)
+        ),
+        rest=next((p.name for p in parameters if p.kind is kind.VAR_POSITIONAL), None),
+        options=next((p.name for p in parameters if p.kind is kind.VAR_KEYWORD), None),
+    )
 
 
 def redact_arguments(
-    args: Sequence[Any], kwargs: Mapping[str, Any], *, names: Sequence[str], marked: Collection[str]
+    args: Sequence[Any], kwargs: Mapping[str, Any], *, run: Callable[..., Any], marked: Collection[str]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return copies of the arguments with the marked ones masked.
 
     Args:
-        names: the positional parameter names of the task.
-        marked: names to mask; "*" masks every argument.
+        run: the task's `run`, whose parameters have the names.
+        marked: names to mask; "*" masks every argument. The name of `*args` or `**kwargs` masks all in it.
     """
-    everything = "*" in marked
+    if not marked:
+        return list(args), dict(kwargs)
+    if "*" in marked:
+        return [MASK] * len(args), dict.fromkeys(kwargs, MASK)
+    names = parameters_of(run)
     shown_args = [
-        MASK if everything or (place < len(names) and names[place] in marked) else value
-        for place, value in enumerate(args)
+        MASK if _is_marked_place(place, names, marked) else value for place, value in enumerate(args)
     ]
-    shown_kwargs = {name: MASK if everything or name in marked else value for name, value in kwargs.items()}
+    shown_kwargs = {
+        name: MASK if name in marked or (name not in names.named and names.options in marked) else value
+        for name, value in kwargs.items()
+    }
     return shown_args, shown_kwargs
+
+
+def _is_marked_place(place: int, names: Parameters, marked: Collection[str]) -> bool:
+    if place < len(names.positional):
+        return names.positional[place] in marked
+    # More arguments than the task takes: the call is wrong, and any of them may be the marked one.
+    return names.rest is None or names.rest in marked
 
 
 def representation(value: Any) -> str:

@@ -25,3 +25,9 @@ def correlation_id_of(request: Any) -> str:
 def header_of(request: Any, name: str, default: Any = None) -> Any:
     """Return a custom message header of a request."""
     return (request.headers or {}).get(name, default)
+
+
+def number_of(request: Any, name: str) -> float | None:
+    """Return a custom message header that is a number; None if it is missing or something else."""
+    value = header_of(request, name)
+    return float(value) if isinstance(value, (int, float)) else None

@@ -10,8 +10,8 @@ from celery.exceptions import Ignore, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.tasks.publish import PUBLISHED_AT
-from taskyard.tasks.run_context import correlation_id_of, header_of
-from taskyard.tasks.traceback import task_traceback
+from taskyard.tasks.run_context import correlation_id_of, number_of
+from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -36,15 +36,19 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
             log.info(
                 "task snoozed" if snoozed else "task retried",
                 duration_seconds=duration(),
-                reason=str(outcome.exc or outcome.message or ""),
+                reason=error_text(outcome.exc if outcome.exc is not None else outcome.message or ""),
                 next_run_in_seconds=outcome.when if isinstance(outcome.when, (int, float)) else None,
             )
             raise
         except Ignore as outcome:
-            log.info("task cancelled", duration_seconds=duration(), reason=str(outcome))
+            log.info("task cancelled", duration_seconds=duration(), reason=error_text(outcome))
             raise
         except Reject as outcome:
-            log.warning("task put back", duration_seconds=duration(), reason=str(outcome.reason))
+            log.warning(
+                "task put back" if outcome.requeue else "task rejected",
+                duration_seconds=duration(),
+                reason=error_text(outcome.reason),
+            )
             raise
         except Exception as error:
             log.error(  # noqa: TRY400 - with the traceback that begins in the task
@@ -70,5 +74,5 @@ def run_fields(task: Any, request: Any) -> dict[str, Any]:
 
 
 def _wait_seconds(request: Any, now: float) -> float | None:
-    published_at = header_of(request, PUBLISHED_AT)
-    return None if published_at is None else round(max(0.0, now - float(published_at)), 4)
+    published_at = number_of(request, PUBLISHED_AT)
+    return None if published_at is None else round(max(0.0, now - published_at), 4)

@@ -14,3 +14,11 @@ def task_traceback(error: BaseException) -> TracebackType | None:
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
         traceback = traceback.tb_next
     return traceback or error.__traceback__
+
+
+def error_text(error: object) -> str:
+    """Return the text of an error, whatever its own code does."""
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"(its text cannot be shown: {type(broken).__name__})"

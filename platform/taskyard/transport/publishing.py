@@ -1,8 +1,9 @@
 """Publishing: into the queue's list, or into its delayed set, and once even if the answer is lost.
 
-A publish whose connection is cut may have arrived. Kombu and the publish budget send it again; a mark that stays on
-the server for a while tells that it is the same one. Only messages that Taskyard stamps have what identifies them:
-the task id and the time of this publish, which are the same at each attempt and differ for a retry of the task.
+A publish whose connection is cut may have arrived. Kombu and the publish budget send it again; a mark that
+stays on the server for a while tells that it is the same one. Only messages that Taskyard stamps have what
+identifies them: the task id and the time of this publish, which are the same at each attempt and differ for a
+retry of the task.
 """
 
 from __future__ import annotations

@@ -31,17 +31,19 @@ def park(client: Any, *, queue: str, raw: bytes, error: Exception) -> None:
     """Set the message aside; it is on the broker's list before anything else can fail."""
     key = f"{queue}{SUFFIX}"
     client.lpush(key, raw)
-    logger.error(
-        "Message on queue %s cannot be decoded (%s); %d bytes kept in the list %s and in the dead letters.",
-        queue,
-        error,
-        len(raw),
-        key,
-    )
+    if not _sinks:
+        logger.error("Message on queue %s cannot be decoded (%s): kept in the list %s.", queue, error, key)
     for sink in _sinks:
         try:
+            # logs it, too
             sink(queue, raw, str(error))
         except Exception:
-            logger.exception("The dead letter store did not take it: it stays in the list %s.", key)
+            logger.exception(
+                "Message on queue %s cannot be decoded (%s), and the dead letter store did not take it: "
+                "kept in the list %s.",
+                queue,
+                error,
+                key,
+            )
         else:
             client.lrem(key, 1, raw)

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 from celery.exceptions import CPendingDeprecationWarning
+from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.correlation import HEADER
@@ -26,12 +27,14 @@ from taskyard.worker import dead_lists, leases
 log = structlog.stdlib.get_logger("taskyard.worker")
 
 STORE_RETRY_SECONDS = 10.0
+EXIT_OK = 0
 
 
 class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
 
     _is_reconnecting = False
+    _stops_at_connection_loss = False
     _drains_dead_lists = False
 
     def start(self) -> None:
@@ -53,6 +56,8 @@ class Consumer(CeleryConsumer):
             # Celery's advice to cancel running tasks, which is right only without leases
             warnings.simplefilter("ignore", CPendingDeprecationWarning)
             super().on_connection_error_after_connected(exc)
+        if self._stops_at_connection_loss:
+            state.should_stop = EXIT_OK
 
     def on_close(self) -> None:
         was_cut, self._is_reconnecting = self._is_reconnecting, False
@@ -71,6 +76,33 @@ class Consumer(CeleryConsumer):
         leases.end()
         super().shutdown()
 
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+        """Celery's hook: what is called with each message."""
+        handle = super().create_task_handler(*args, **kwargs)
+
+        def on_task_received(message: Any) -> None:
+            try:
+                handle(message)
+            except Exception as error:
+                # Kombu counts KeyError as a lost connection, too.
+                is_broker = isinstance(error, self.connection_errors) and not isinstance(error, LookupError)
+                if is_broker or _is_reserved(message):
+                    raise
+                # Stock Celery ends here, or connects again for ever: one wrong header stops every worker.
+                self.on_invalid_task(None, message, error)
+
+        return on_task_received
+
+    def stop_at_connection_loss(self) -> None:
+        """Have the worker stop instead of connecting again; at once if it is connecting now.
+
+        Without this, a worker that is told to stop while its broker is away waits for it. What it
+        runs, it cannot acknowledge any more.
+        """
+        self._stops_at_connection_loss = True
+        if self.connection is None:
+            state.should_stop = EXIT_OK
+
     def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")
 
@@ -86,14 +118,6 @@ class Consumer(CeleryConsumer):
 
     def _keep(self, message: Any, reason: str, error: str) -> None:
         failure = failure_of_message(message, reason=reason, error=error)
-        log.error(
-            "message set aside as a dead letter",
-            reason=reason,
-            error=error,
-            task=failure.task_name,
-            task_id=failure.task_id,
-            queue=failure.queue,
-        )
         self._store(failure, lambda: message.reject_log_error(log, self.connection_errors))
 
     def _store(self, failure: failures.Failure, acknowledge: Callable[[], None]) -> None:
@@ -104,6 +128,11 @@ class Consumer(CeleryConsumer):
             self.timer.call_after(STORE_RETRY_SECONDS, self._store, (failure, acknowledge))
         else:
             acknowledge()
+
+
+def _is_reserved(message: Any) -> bool:
+    """Return whether the message has become a request that the pool may know: then it is not to blame."""
+    return any(request.message is message for request in tuple(state.reserved_requests))
 
 
 def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Failure:
@@ -124,7 +153,6 @@ def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Fai
         priority=properties.get("priority"),
         headers=headers,
         correlation_id=str(headers.get(HEADER) or ""),
-        retries=int(headers.get("retries") or 0),
         error=error,
         raw=f"content-type: {message.content_type}\n\n{raw}",
     )

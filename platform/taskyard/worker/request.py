@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.exceptions import InvalidTaskError
 from celery.worker import state
 from celery.worker.request import Request as CeleryRequest
 
 from taskyard.correlation import HEADER as CORRELATION_HEADER
-from taskyard.correlation import correlated
 from taskyard.tasks import failures
+from taskyard.tasks.publish import is_broker_failure
 from taskyard.tasks.run_log import run_fields
+from taskyard.worker.losses import announce_again, count_loss, publish_again
 
 log = structlog.stdlib.get_logger("taskyard.worker")
-
-# Message header: how often the process of this task has died. Kept over retries and redelivery by a retry.
-LOSSES_HEADER = "worker_losses"
 
 
 class Request(CeleryRequest):
@@ -29,6 +29,7 @@ class Request(CeleryRequest):
 
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
+        check_headers(self._request_dict)
         self.time_limits = self._limits(*(self.time_limits or (None, None)))
         self._request_dict["timelimit"] = list(self.time_limits)
         # Celery puts the message property of this name here, which is the task id; the header is ours.
@@ -69,7 +70,7 @@ class Request(CeleryRequest):
             exc_info.exception = error
         if isinstance(error, TimeLimitExceeded) and not self._keep_timeout(error):
             return
-        if self._is_lost_process(error) and not self._keep_loss(error):
+        if self._is_lost_process(error) and not self._keep_loss(error, exc_info):
             return
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
@@ -80,46 +81,45 @@ class Request(CeleryRequest):
         self._log_end("task killed at its hard time limit", limit_seconds=error.args[0])
         return self._record(error, "time_limit")
 
-    def _keep_loss(self, error: BaseException) -> bool:
-        """Count the lost process; past the bound, make the task a dead letter. Return as `_keep_timeout`."""
-        losses = self._count_loss()
+    def _keep_loss(self, error: BaseException, exc_info: Any) -> bool:
+        """Have the task run again; past the bound, make it a dead letter. Return True if this is its end."""
+        losses = count_loss(self._context)
+        shown = {"losses": losses, "error": f"{type(error).__name__}: {error}"}
         if losses <= self._app.settings.max_worker_losses:
-            self._log_end(
-                "task process lost, the task runs again",
-                losses=losses,
-                error=f"{type(error).__name__}: {error}",
-            )
-            return True
-        self._log_end("task process lost too often", losses=losses, error=f"{type(error).__name__}: {error}")
+            self._log_end("task process lost, the task runs again", **shown)
+            if self._run_again(error, exc_info, losses):
+                return False
+        else:
+            self._log_end("task process lost too often", **shown)
         return self._record(error, "poison")
+
+    def _run_again(self, error: BaseException, exc_info: Any, losses: int) -> bool:
+        """Publish the task again. Return False if that will never succeed."""
+        try:
+            delay_seconds = publish_again(self, losses)
+        except Exception as publish_error:
+            log.exception("the task is not published again", task_id=self.id)
+            if not is_broker_failure(publish_error):
+                return False
+            self._put_back()
+            return True
+        state.task_ready(self)
+        self.acknowledge()
+        announce_again(self, error, exc_info, delay_seconds)
+        return True
+
+    def _put_back(self) -> None:
+        state.task_ready(self)
+        self.reject(requeue=True)
 
     def _is_lost_process(self, error: BaseException) -> bool:
         if self._already_cancelled or self._already_revoked:
             return False
         return isinstance(error, (WorkerLostError, SystemExit, KeyboardInterrupt))
 
-    def _count_loss(self) -> int:
-        headers = dict(self._context.headers or {})
-        headers[LOSSES_HEADER] = int(headers.get(LOSSES_HEADER, 0)) + 1
-        self._context.headers = headers
-        return int(headers[LOSSES_HEADER])
-
-    def _retry_worker_lost(self, exc: BaseException, exc_info: Any) -> bool:
-        """Celery's hook: publish the task again. The bound is on its losses, not on its retries."""
-        losses = int(self._context.headers[LOSSES_HEADER])
-        if losses > self._app.settings.max_worker_losses:
-            return False
-        task = self._task
-        # what Celery uses as the countdown; the first run after a loss comes soon, later ones wait
-        task.default_retry_delay, usual = (
-            task.retry_policy.delay_seconds(losses) / 2,
-            task.default_retry_delay,
-        )
-        try:
-            with correlated(self.correlation_id):
-                return super()._retry_worker_lost(exc, exc_info)
-        finally:
-            task.default_retry_delay = usual
+    def _retry_worker_lost(self, *_: Any) -> bool:
+        """Celery's hook: `_keep_loss` has decided, and this run's failure is final."""
+        return False
 
     def _record(self, error: BaseException, reason: str) -> bool:
         """Write the dead letter; if that fails, put the message back and return False."""
@@ -131,13 +131,34 @@ class Request(CeleryRequest):
             )
         except Exception:
             log.exception("dead letter not stored, the message is put back", task_id=self.id, reason=reason)
-            self.reject(requeue=True)
+            self._put_back()
             return False
         self._has_dead_letter = True
         return True
 
     def _log_end(self, event: str, **fields: Any) -> None:
         log.error(event, **run_fields(self._task, self._context), **fields)
+
+
+def check_headers(headers: Mapping[str, Any]) -> None:
+    """Refuse a message whose headers would break the parent or the run, wherever they are used first.
+
+    Raises:
+        InvalidTaskError: names the header; the consumer makes the message a dead letter.
+    """
+    limits = headers.get("timelimit") or (None, None)
+    if not (isinstance(limits, (list, tuple)) and len(limits) == 2 and all(map(_is_limit, limits))):
+        raise InvalidTaskError(f"the header timelimit is {limits!r}, not two numbers or null")
+    if not isinstance(headers.get("retries") or 0, int):
+        raise InvalidTaskError(f"the header retries is {headers['retries']!r}, not a number")
+    if not isinstance(headers["id"], str):
+        raise InvalidTaskError(f"the header id is {headers['id']!r}, not a text")
+    if not isinstance(headers["args"], (list, tuple)) or not isinstance(headers["kwargs"], dict):
+        raise InvalidTaskError("the arguments are not a list and an object")
+
+
+def _is_limit(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and value > 0)
 
 
 def _first(*values: Any) -> Any:

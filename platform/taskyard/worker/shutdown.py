@@ -51,6 +51,7 @@ class GracefulShutdown:
         # Nothing but a note: the work is done in the event loop, between two messages.
         if self._deadline is None:
             self._deadline = self.clock.monotonic() + self.patience_seconds
+            self.worker.consumer.stop_at_connection_loss()
             self._soon(lambda: self._drain(signal.Signals(number).name))
         else:
             self._give_up = True

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from taskyard.brokers.embedded import EmbeddedBroker
 from taskyard.conf import Settings, get_settings
 from taskyard.errors import LaunchError
+from taskyard.launch.orphan_guard import OrphanGuard
 from taskyard.launch.output import Console, wants_colour
 from taskyard.launch.stop_requests import StopRequests
 from taskyard.launch.supervisor import Supervisor
@@ -42,8 +43,8 @@ class Command(BaseCommand):
 
 def run_services(settings: Settings, console: Console) -> int:
     """Run the embedded broker until a signal; return the exit code."""
-    broker = EmbeddedBroker(settings.var_dir / "valkey", settings.embedded_port)
-    with StopRequests() as requests:
+    with StopRequests() as requests, OrphanGuard() as guard:
+        broker = EmbeddedBroker(settings.var_dir / "valkey", settings.embedded_port, guard=guard)
         try:
             broker.start()
             return Supervisor(

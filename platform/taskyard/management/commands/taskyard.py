@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict
-from typing import Any
+from typing import IO, Any, cast
 
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
@@ -21,7 +21,7 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 class Command(BaseCommand):
     """Shows the effective configuration, and what is right or wrong with everything it names."""
 
-    help = "config: print the effective configuration, credentials masked. doctor: connect to everything and say what is wrong."
+    help = "Show the effective configuration (config), or what is right and wrong with all it names (doctor)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True, metavar="config|doctor")
@@ -29,7 +29,8 @@ class Command(BaseCommand):
             ("config", "print the effective Taskyard and Celery configuration, credentials masked"),
             ("doctor", "connect to everything; exit code 1 if something is wrong"),
         ):
-            commands.add_parser(name, help=text).add_argument("--json", action="store_true", help="for machines")
+            command = commands.add_parser(name, help=text)
+            command.add_argument("--json", action="store_true", help="for machines")
 
     def handle(self, *_: Any, action: str, json: bool, **__: Any) -> None:
         if action == "config":
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         if as_json:
             self.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2))
         else:
-            Console(file=self.stdout._out, no_color=self.style.SUCCESS("") == "" or None).print(table_of(findings))
+            Console(file=cast(IO[str], self.stdout)).print(table_of(findings))
         if any(finding.state == "error" for finding in findings):
             raise CommandError("something is wrong; see above", returncode=1)
 

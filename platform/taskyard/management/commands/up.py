@@ -66,8 +66,10 @@ def choose(settings: Settings, options: dict[str, Any]) -> Choice:
     """
     table = settings.queue_table
     named = options["queue"] or list(table)
+    password, is_new = (None, False) if options["no_flower"] else given_or_new_password(settings)
     return Choice(
         queues=tuple(dict.fromkeys(table.require(name, where="--queue").name for name in named)),
         with_beat=not options["no_beat"],
-        flower_password=None if options["no_flower"] else given_or_new_password(settings)[0],
+        flower_password=password,
+        shows_flower_password=is_new,
     )

@@ -23,7 +23,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--queue", help="the queue to serve; all of them, in strict order, when not given"
+            "--queue",
+            action="append",
+            help="the queue to serve; may be repeated for a shared worker; all of them when not given",
         )
         parser.add_argument("--processes", type=int, help="pool processes, instead of the queue's number")
         parser.add_argument(
@@ -37,8 +39,9 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         settings = get_settings()
         table = settings.queue_table
-        name = options["queue"]
-        queues = [table.require(name, where="--queue")] if name else list(table.values())
+        wanted = {table.require(name, where="--queue").name for name in options["queue"] or table}
+        # in the order of the table, most urgent first, whatever the order on the command line
+        queues = [spec for spec in table.values() if spec.name in wanted]
         run_worker(worker_arguments(settings, queues, options))
 
 
@@ -46,16 +49,18 @@ def worker_arguments(settings: Settings, queues: list[QueueSpec], options: dict[
     """Return the arguments of Celery's worker command.
 
     Args:
-        queues: one for a dedicated worker, or all, most urgent first.
+        queues: one for a dedicated worker, or several, most urgent first.
         options: the command's options; None where not given.
     """
     first = queues[0]
     is_dedicated = len(queues) == 1
-    spec = first if is_dedicated else settings.queue_table[settings.default_queue]
+    is_everything = len(queues) == len(settings.queue_table)
+    spec = settings.queue_table[settings.default_queue] if is_everything and not is_dedicated else first
     processes = spec.processes if options.get("processes") is None else options["processes"]
     # A shared worker reserves one message a process: what it holds back would overtake what is urgent.
     prefetch = options.get("prefetch") or (spec.prefetch if is_dedicated else 1)
-    name = options.get("name") or f"{first.name if is_dedicated else 'all'}@{socket.gethostname()}"
+    names = "all" if is_everything else "-".join(queue.name for queue in queues)
+    name = options.get("name") or f"{names}@{socket.gethostname()}"
     return [
         # no banner: `worker ready` says what matters
         "--quiet",
@@ -76,7 +81,6 @@ def worker_arguments(settings: Settings, queues: list[QueueSpec], options: dict[
 def run_worker(arguments: list[str]) -> None:
     """Run Celery's worker in this process; returns when it has stopped."""
     from celery import current_app
-
     from celery.platforms import SecurityWarning
 
     from taskyard.worker.signals import connect_worker_signals

@@ -32,7 +32,10 @@ QUIET_SECONDS = 1.0
 
 
 class Command(BaseCommand):
-    """Sends the load, shows the progress, ends with the table; exit code 0 only if every task is accounted for."""
+    """Sends the load, shows the progress, and ends with the table.
+
+    The exit code is 0 only if every task is accounted for.
+    """
 
     help = "Send a realistic load of the reference tasks through all queues and account for every task."
 
@@ -86,7 +89,7 @@ class Command(BaseCommand):
     def _send_and_watch(
         self, console: Console, run: str, pieces: list[Piece], account: Account, timeout: float
     ) -> None:
-        """Publish the pieces at an even pace and show the progress, until all is accounted for or time is up."""
+        """Publish at an even pace and show the progress, until all is accounted for or the time is up."""
         waiting = deque(pieces)
         started = quiet_since = SYSTEM_CLOCK.monotonic()
         pause = threading.Event()

@@ -34,10 +34,8 @@ class Command(BaseCommand):
             raise CommandError(f"--fail-rate is {fail_rate}. Give a share between 0 and 1.")
         try:
             receiver = WebhookReceiver(port=port, fail_rate=fail_rate, seed=options["seed"])
-        except OSError as error:
-            raise CommandError(
-                f"Port {port} cannot be used: {error.strerror}. Choose another with --port."
-            ) from error
+        except (OSError, OverflowError) as error:
+            raise CommandError(f"Port {port} cannot be used: {error}. Choose another with --port.") from error
         # Its secret is in the table: on a command line every user of the machine could read it.
         endpoint = WebhookEndpoint.objects.get_or_create(url=receiver.url)[0]
         with receiver:

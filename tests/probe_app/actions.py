@@ -1,0 +1,65 @@
+"""What a probe console can be asked to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.test import Client
+
+from taskyard.errors import BulkPublishError
+from tests.probe_app import tasks
+
+
+class PlannedError(Exception):
+    """Ends a transaction."""
+
+
+def ready() -> bool:
+    """Say that the process has started."""
+    return True
+
+
+def publish(task: str, *, args: list[Any], **options: Any) -> str:
+    """Call a probe task, and return its id."""
+    return str(getattr(tasks, task).apply_async(args, **options).id)
+
+
+def publish_in_transaction(task: str, args: list[Any], *, commits: bool) -> dict[str, Any]:
+    """Call a probe task inside a transaction, and say what was in the queue before its end."""
+    found: dict[str, Any] = {}
+    try:
+        with transaction.atomic():
+            with transaction.atomic():  # also a nested one must not release it
+                found["task_id"] = getattr(tasks, task).delay(*args).id
+            found["waiting_inside"] = waiting()
+            if not commits:
+                raise PlannedError
+    except PlannedError:
+        pass
+    found["waiting_after"] = waiting()
+    return found
+
+
+def waiting() -> int:
+    """Return the number of waiting messages on all queues."""
+    from taskyard.brokers import broker_for
+    from taskyard.conf import get_settings
+
+    return sum(broker_for(get_settings()).waiting(get_settings(), timeout_seconds=5.0).values())
+
+
+def get_page(path: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    """Ask the site for a page, through all of its middleware."""
+    response = Client().get(path, headers=headers or {})
+    return {"status": response.status_code, "headers": dict(response.headers), **response.json()}
+
+
+def publish_many(count: int, chunk_size: int) -> dict[str, Any]:
+    """Make a bulk call, and return its account."""
+    calls = ((f"bulk {number}",) for number in range(count))
+    try:
+        result = tasks.record.enqueue_many(calls, chunk_size=chunk_size)
+    except BulkPublishError as error:
+        return {"sent": error.sent, "unsent": error.unsent, "uncertain": error.uncertain}
+    return {"sent": result.task_ids, "unsent": (), "uncertain": ()}

@@ -1,0 +1,7 @@
+"""URLs of the tests' site."""
+
+from django.urls import path
+
+from tests.probe_app import views
+
+urlpatterns = [path("publish/", views.publish)]

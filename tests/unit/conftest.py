@@ -1,0 +1,87 @@
+"""An application on Kombu's in-memory transport: real messages, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from kombu.transport import memory
+
+from taskyard import create_app
+from taskyard.conf import build_settings
+from taskyard.tasks import failures
+
+
+class FrozenClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        self.seconds = 100.0
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def make_app(settings: Any, clock: FrozenClock) -> Iterator[Callable[..., Any]]:
+    """Make an application; keyword arguments are settings of the kit, `routing` is passed to `create_app`."""
+    settings.CELERY_BROKER_URL = "memory://"
+    settings.CELERY_BROKER_TRANSPORT = "memory"
+    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {}
+    settings.CELERY_RESULT_BACKEND = "cache+memory://"
+    made = []
+
+    def make(*, routing: dict[str, Any] | None = None, **given: Any) -> Any:
+        app = create_app(
+            "unit", settings=build_settings(given), clock=clock, set_as_current=False, **(routing or {})
+        )
+        # now, while the settings above are in force
+        assert app.conf.broker_url == settings.CELERY_BROKER_URL
+        # by default Celery gives a task declared here to every other application of the process, too
+        app.task = partial(app.task, shared=False)
+        made.append(app)
+        return app
+
+    yield make
+    for app in made:
+        app.close()
+    memory.Channel.queues.clear()
+
+
+@pytest.fixture
+def memory_app(make_app: Callable[..., Any]) -> Any:
+    return make_app()
+
+
+@pytest.fixture
+def take_messages(memory_app: Any) -> Callable[..., list[Any]]:
+    """Take all messages that wait on a queue, oldest first."""
+
+    def take(queue: str = "default") -> list[Any]:
+        with memory_app.connection_for_read() as connection:
+            channel = connection.default_channel
+            return list(iter(lambda: channel.basic_get(queue, no_ack=True), None))
+
+    return take
+
+
+@pytest.fixture
+def recorded_failures() -> Iterator[list[failures.Failure]]:
+    """Take the place of the dead letter store."""
+    recorded: list[failures.Failure] = []
+    before = list(failures._sinks)
+    failures.set_sink(recorded.append)
+    yield recorded
+    failures.set_sink(before[0] if before else None)
