@@ -1,4 +1,4 @@
-"""Fixtures of the fault tests of the transport: a broker, a file of effects, workers that are killed at the end."""
+"""Fixtures of the fault tests of the transport.
 
 A broker, a file of effects, workers that are killed at the end.
 """
