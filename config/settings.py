@@ -26,6 +26,7 @@ INSTALLED_APPS = [
     "django_celery_results",
     "taskyard",
     "taskyard.deadletters",
+    "taskyard.operations",
     # The reference tasks, one app per pattern.
     "tasks.mail",
     "tasks.orders",

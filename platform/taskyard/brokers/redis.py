@@ -47,15 +47,21 @@ class RedisBroker:
             "redis_socket_connect_timeout": min(4.0, settings.socket_timeout_seconds),
             "redis_socket_keepalive": True,
             # Not `redis_retry_on_timeout`: a write that timed out may have happened.
+            # What runs while the connection is cut is acknowledged over the next one: cancelling it, or
+            # reserving less afterwards, would only cost time.
+            "worker_cancel_long_running_tasks_on_connection_loss": False,
+            "worker_enable_prefetch_count_reduction": False,
         }
 
     def _transport_options(self, settings: Settings) -> dict[str, Any]:
         longest = max(spec.time_limit_seconds for spec in settings.queue_table.values())
         return {
-            # Longer than any task may run: a shorter one hands out a running task a second time (c#5935,
-            # c#3270).
+            # For what stock workers hold. Longer than any task may run: a shorter one hands out a running
+            # task a second time (c#5935, c#3270).
             "visibility_timeout": longest + VISIBILITY_MARGIN_SECONDS,
-            # The sweep for messages of dead workers: every 10 s, each time; stock looks every 100 s (k#2558).
+            # A solo pool runs the task in its event loop, which then counts as healthy for this long.
+            "lease_busy_seconds": longest + VISIBILITY_MARGIN_SECONDS,
+            # The sweep for what stock workers left: every 10 s; stock looks every 100 s (k#2558).
             "unacked_restore_interval": 10,
             "unacked_restore_throttle": 1,
             "queue_order_strategy": "priority",

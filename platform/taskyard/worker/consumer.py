@@ -1,21 +1,28 @@
-"""The consumer that keeps what it cannot understand.
+"""The consumer that keeps what it cannot understand, and what it runs while its connection is cut.
 
 Stock Celery acknowledges a message whose task it does not know, whose body it cannot decode or whose content
 type it refuses: it is gone. Here it becomes a dead letter first. If the store does not take it, the message
 stays unacknowledged and the store is asked again later.
+
+Stock Celery also drops what it has reserved when the connection is cut, because the broker hands it out
+again. With leases the broker doesn't: everything stays with this process, and is acknowledged over the next
+connection.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import structlog
+from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.correlation import HEADER
 from taskyard.tasks import failures
+from taskyard.worker import dead_lists, leases
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -26,7 +33,48 @@ EXIT_OK = 0
 class Consumer(CeleryConsumer):
     """Celery's consumer with a dead letter in front of each acknowledgement of something not understood."""
 
+    _is_reconnecting = False
     _stops_at_connection_loss = False
+    _drains_dead_lists = False
+
+    def start(self) -> None:
+        self._is_reconnecting = False
+        super().start()
+
+    def connect(self) -> Any:
+        connection = super().connect()
+        leases.attach(self)
+        return connection
+
+    def on_connection_error_before_connected(self, exc: BaseException) -> None:
+        self._is_reconnecting = True
+        super().on_connection_error_before_connected(exc)
+
+    def on_connection_error_after_connected(self, exc: BaseException) -> None:
+        self._is_reconnecting = True
+        with warnings.catch_warnings():
+            # Celery's advice to cancel running tasks, which is right only without leases
+            warnings.simplefilter("ignore", CPendingDeprecationWarning)
+            super().on_connection_error_after_connected(exc)
+        if self._stops_at_connection_loss:
+            state.should_stop = EXIT_OK
+
+    def on_close(self) -> None:
+        was_cut, self._is_reconnecting = self._is_reconnecting, False
+        if was_cut and leases.are_kept():
+            leases.finish_writes(self.pool)
+        else:
+            super().on_close()
+
+    def on_ready(self) -> None:
+        super().on_ready()
+        if not self._drains_dead_lists:
+            self._drains_dead_lists = True
+            self.timer.call_repeatedly(dead_lists.INTERVAL_SECONDS, dead_lists.drain, (self,))
+
+    def shutdown(self) -> None:
+        leases.end()
+        super().shutdown()
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         """Celery's hook: what is called with each message."""
@@ -53,12 +101,6 @@ class Consumer(CeleryConsumer):
         """
         self._stops_at_connection_loss = True
         if self.connection is None:
-            state.should_stop = EXIT_OK
-
-    def on_connection_error_after_connected(self, exc: BaseException) -> None:
-        """Celery's hook: the connection is lost."""
-        super().on_connection_error_after_connected(exc)
-        if self._stops_at_connection_loss:
             state.should_stop = EXIT_OK
 
     def on_unknown_message(self, _body: Any, message: Any) -> None:

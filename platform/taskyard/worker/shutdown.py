@@ -18,6 +18,7 @@ from celery import platforms
 from celery.worker import state
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
+from taskyard.worker import leases
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -60,6 +61,7 @@ class GracefulShutdown:
 
     def _drain(self, signal_name: str) -> None:
         running = len(state.active_requests)
+        leases.begin_stop()
         returned = self._return_reserved()
         log.info(
             "worker stopping",

@@ -1,0 +1,1 @@
+"""The operations app: what an operator looks at and does."""

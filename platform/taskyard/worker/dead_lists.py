@@ -1,0 +1,69 @@
+"""From the broker's dead lists to the dead letter store: what was lost with its worker too often becomes a
+row.
+
+The row is written before the message leaves the list; of several workers that do it at once, one row remains.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from taskyard.tasks import failures
+from taskyard.transport.envelope import DELIVERY_COUNT, decode_envelope
+from taskyard.transport.keys import dead_key
+from taskyard.transport.undecodable import UndecodableMessageError
+
+log = structlog.stdlib.get_logger("taskyard.worker")
+
+INTERVAL_SECONDS = 5.0
+MESSAGES_A_ROUND = 50
+
+
+def drain(consumer: Any) -> int:
+    """Store what lies in the dead lists of this worker's queues; return how many messages."""
+    connection, task_consumer = consumer.connection, consumer.task_consumer
+    if connection is None or task_consumer is None or not hasattr(connection.default_channel, "plain_client"):
+        return 0
+    channel = connection.default_channel
+    stored = 0
+    try:
+        for queue in task_consumer.queues:
+            stored += _drain_queue(channel, queue.name)
+    except (*channel.connection_errors, channel.ResponseError) as error:
+        log.debug("dead lists not read, it is tried again", error=str(error))
+    return stored
+
+
+def _drain_queue(channel: Any, queue: str) -> int:
+    client, key = channel.plain_client, channel.global_keyprefix + dead_key(queue)
+    for done in range(MESSAGES_A_ROUND):
+        raw = client.lindex(key, -1)
+        if raw is None:
+            return done
+        try:
+            failures.record(_failure(channel, queue, bytes(raw)))
+        except Exception:
+            log.exception("dead letter not stored, the message stays in the list", list=key)
+            return done
+        client.lrem(key, -1, raw)
+    return MESSAGES_A_ROUND
+
+
+def _failure(channel: Any, queue: str, raw: bytes) -> failures.Failure:
+    from taskyard.worker.consumer import failure_of_message
+
+    try:
+        envelope = decode_envelope(raw)
+    except UndecodableMessageError as error:
+        text = raw.decode("utf-8", "backslashreplace")
+        return failures.Failure(
+            task_name="", task_id="", reason="poison", queue=queue, error=str(error), raw=text
+        )
+    count = (envelope.get("headers") or {}).get(DELIVERY_COUNT)
+    return failure_of_message(
+        channel.Message(envelope, channel=channel),
+        reason="poison",
+        error=f"The worker that ran it died or lost its lease {count} times",
+    )

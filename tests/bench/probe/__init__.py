@@ -1,0 +1,1 @@
+"""A Django app with the tasks that torture and benchmark run."""
