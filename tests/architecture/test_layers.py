@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 KIT = ROOT / "platform" / "taskyard"
 CORE = ("tasks", "transport", "observe", "brokers")
 # Packages of the kit that are more than the core: Django apps, commands, and what starts processes.
-USERS_OF_THE_CORE = ("checks", "deadletters", "doctor", "launch", "management", "worker")
+USERS_OF_THE_CORE = ("checks", "deadletters", "doctor", "launch", "management", "operations", "worker")
 # The one process that the core's folder of brokers knows how to start.
 EXCEPTION = "taskyard.brokers.embedded"
 
