@@ -57,6 +57,8 @@ class Consumer(CeleryConsumer):
             warnings.simplefilter("ignore", CPendingDeprecationWarning)
             super().on_connection_error_after_connected(exc)
         if self._stops_at_connection_loss:
+            # What runs can't be acknowledged any more; it runs again elsewhere once its lease has ended.
+            self.cancel_active_requests()
             state.should_stop = EXIT_OK
 
     def on_close(self) -> None:
