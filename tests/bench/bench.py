@@ -57,6 +57,9 @@ def main() -> int:
                 for variant in scenario.variants:
                     label = f"round {round_number}: {scenario.name}, {variant.name}"
                     _measure_once(scenario, variant, directory, label, samples, failures, progress)
+    except (KeyboardInterrupt, SystemExit):
+        # What was measured until now is still worth showing.
+        failures.append("interrupted: not every round was measured")
     finally:
         end_everything()
     console = Console(width=None if sys.stdout.isatty() else 180)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import signal
 import socket
 import time
 from pathlib import Path
@@ -110,20 +109,10 @@ class RedisServer:
 
     def kill(self) -> None:
         """SIGKILL it."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Shut it down in order."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        if self._child is None:
-            return
-        self._child.signal(number)
-        if self._child.wait(timeout_seconds=20) is None:
+        if self._child is not None:
             self._child.kill()
-        forget(self._child)
-        self._child = None
+            forget(self._child)
+            self._child = None
 
 
 def _binary(kind: BrokerKind) -> str:
