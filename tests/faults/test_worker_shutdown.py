@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support import processes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
@@ -119,6 +120,17 @@ def test_a_worker_that_loses_its_broker_while_it_stops_does_not_wait_for_it(own_
 
     worker.wait_for_exit(EXIT_SECONDS)
     assert site.history.keys("start") == running
+
+
+def test_a_worker_stops_while_its_broker_is_frozen(own_valkey, start):
+    _, worker, _, _, _ = start(patience_seconds=1)
+    children = worker.children()
+    own_valkey.freeze()
+
+    worker.terminate()
+
+    assert worker.wait_for_exit(1 + EXIT_SECONDS) == 1
+    wait_until(lambda: processes.are_gone(children), timeout_seconds=5, what="its children end with it")
 
 
 def test_a_worker_stops_while_it_waits_for_its_first_broker(own_valkey, new_site):

@@ -8,7 +8,9 @@ runs in the event loop, so each finished task is acknowledged at once and the wo
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +25,11 @@ from taskyard.worker import leases
 log = structlog.stdlib.get_logger("taskyard.worker")
 
 CHECK_SECONDS = 0.05
+# Ending the pool and the connections takes a second or two; the usual grace period of orchestrators is 30 s,
+# of which the patience is 20.
+HANG_SECONDS = 8.0
 EXIT_OK = 0
+EXIT_HUNG = 1
 
 
 class GracefulShutdown:
@@ -51,10 +57,17 @@ class GracefulShutdown:
         # Nothing but a note: the work is done in the event loop, between two messages.
         if self._deadline is None:
             self._deadline = self.clock.monotonic() + self.patience_seconds
+            self._end_if_it_hangs()
             self.worker.consumer.stop_at_connection_loss()
             self._soon(lambda: self._drain(signal.Signals(number).name))
         else:
             self._give_up = True
+
+    def _end_if_it_hangs(self) -> None:
+        """End the process some time after the patience in any case: the loop may hang in a frozen broker."""
+        timer = threading.Timer(self.patience_seconds + HANG_SECONDS, end_now)
+        timer.daemon = True
+        timer.start()
 
     def _soon(self, call: Callable[[], None]) -> None:
         self.worker.consumer.hub.call_soon(call)
@@ -110,6 +123,12 @@ class GracefulShutdown:
         # Kills their processes; the messages are unacknowledged and return when the channel closes.
         self.worker.consumer.cancel_active_requests()
         state.should_terminate = EXIT_OK
+
+
+def end_now() -> None:
+    """End this process without another word to the broker; Linux ends its children with it."""
+    log.error("worker does not stop: it ends now, and what it holds comes back when its lease ends")
+    os._exit(EXIT_HUNG)
 
 
 def install_graceful_shutdown(worker: Any, *, patience_seconds: float) -> None:
