@@ -1,4 +1,4 @@
-"""An application on Kombu's in-memory transport: real messages, no server."""
+"""What unit tests share: an application on Kombu's in-memory transport, webhook receivers, a media folder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kombu.transport import memory
 
+from tasks.webhooks.receiver import WebhookReceiver
 from taskyard import create_app
 from taskyard.conf import build_settings
 from taskyard.tasks import failures
 from tests.support.runs import fail
+from tests.support.webhook_receivers import SECRET, RawServer
 
 
 class FrozenClock:
@@ -105,3 +108,38 @@ def events(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
     """Return the lines that the kit has logged about runs."""
     caplog.set_level(logging.DEBUG, "taskyard")
     return lambda: [record.msg for record in caplog.records if record.name == "taskyard.task"]
+
+
+@pytest.fixture
+def media_root(settings: Any, tmp_path: Path) -> Path:
+    """Give the test a media folder of its own."""
+    settings.MEDIA_ROOT = tmp_path / "media"
+    return settings.MEDIA_ROOT
+
+
+@pytest.fixture
+def private_allowed(settings: Any) -> None:
+    """Let webhooks go to 127.0.0.1."""
+    settings.WEBHOOKS_ALLOW_PRIVATE = True
+
+
+@pytest.fixture
+def receiver(private_allowed: None) -> Iterator[WebhookReceiver]:
+    """A receiver of webhooks that checks signatures."""
+    with WebhookReceiver(SECRET) as running:
+        yield running
+
+
+@pytest.fixture
+def answering(private_allowed: None) -> Iterator[Callable[[bytes], str]]:
+    """Start a receiver that answers every request with the given bytes; returns the endpoint's URL."""
+    servers = []
+
+    def start(answer: bytes) -> str:
+        server = RawServer(answer)
+        servers.append(server)
+        return server.url
+
+    yield start
+    for server in servers:
+        server.close()
