@@ -56,6 +56,12 @@ check: guard $(VENV)/.dev ## Lint, format, types and fast tests, in under two mi
 	$(PY) manage.py makemigrations --check --dry-run
 	$(PY) -m pytest tests/unit tests/architecture $(ARGS)
 
+torture: guard $(VENV)/.dev ## Kill things under load and check every task's history; ARGS="--help"
+	@PYTHONPATH=platform:. exec $(PY) -m tests.bench.torture $(ARGS)
+
+bench: guard $(VENV)/.dev ## Compare with stock Celery in one run; ARGS="--help" (needs redis-server)
+	@PYTHONPATH=platform:. exec $(PY) -m tests.bench.bench $(ARGS)
+
 format: guard $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -99,4 +105,4 @@ $(VENV)/.dev: $(VENV)/.platform
 	@$(PY) -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
 	@touch $@
 
-.PHONY: up demo worker beat flower web services migrate doctor config test check format lock wheel clean help guard
+.PHONY: up demo worker beat flower web services migrate doctor config test check torture bench format lock wheel clean help guard
