@@ -71,10 +71,10 @@ def raise_delivery_count(raw: bytes) -> tuple[bytes, int]:
         # Plain JSON: dates and the like keep the form in which the producer wrote them.
         envelope = json.loads(raw)
         headers = envelope.get("headers") or {}
-        count = int(headers.get(DELIVERY_COUNT) or 0) + 1
+        count = max(0, int(headers.get(DELIVERY_COUNT) or 0)) + 1
         headers |= {DELIVERY_COUNT: count, "redelivered": True}
         envelope["headers"] = headers
         envelope["properties"]["delivery_info"]["redelivered"] = True
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return raw, 0
     return json.dumps(envelope).encode(), count
