@@ -179,7 +179,8 @@ def test_a_list_that_contains_itself_is_refused(make, kind):
     message = refusal(box)
     assert message.startswith("Task 'area.do_it': argument 1[0]")
     assert message.endswith(
-        f"... is not JSON-native: it is of type {kind}. It is nested over 100 levels deep, or contains itself."
+        f"... is not JSON-native: it is of type {kind}. "
+        "It is nested over 100 levels deep, or contains itself."
     )
     assert len(message) < 300
 

@@ -233,7 +233,8 @@ def test_celerys_own_tasks_are_left_alone(memory_app):
 
 def test_a_soft_limit_that_the_queue_s_hard_limit_comes_before_is_refused(memory_app):
     assert refusal(memory_app, soft_time_limit=400) == (
-        "Task 'definition.probe' has soft_time_limit=400, but the hard limit of its queue 'default' is 300 s. "
+        "Task 'definition.probe' has soft_time_limit=400, but the hard limit of its queue 'default' is "
+        "300 s. "
         "Give the task a time_limit above its soft limit, too."
     )
 
