@@ -14,5 +14,7 @@ class TaskyardConfig(AppConfig):
         import taskyard.checks  # noqa: F401 - registers them
         from taskyard.conf import get_settings
         from taskyard.observe.logging import configure_logging
+        from taskyard.worker.signals import connect_worker_signals
 
         configure_logging(get_settings())
+        connect_worker_signals()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +14,7 @@ from kombu.transport import memory
 from taskyard import create_app
 from taskyard.conf import build_settings
 from taskyard.tasks import failures
+from tests.support.runs import fail
 
 
 class FrozenClock:
@@ -85,3 +87,21 @@ def recorded_failures() -> Iterator[list[failures.Failure]]:
     failures.set_sink(recorded.append)
     yield recorded
     failures.set_sink(before[0] if before else None)
+
+
+@pytest.fixture
+def declare(memory_app: Any) -> Callable[..., Any]:
+    """Declare a task with a body."""
+
+    def declare(body: Callable[..., Any] = fail, **options: Any) -> Any:
+        memory_app.task(name="outcome.probe", **options)(body)
+        return memory_app.tasks["outcome.probe"]
+
+    return declare
+
+
+@pytest.fixture
+def events(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
+    """Return the lines that the kit has logged about runs."""
+    caplog.set_level(logging.DEBUG, "taskyard")
+    return lambda: [record.msg for record in caplog.records if record.name == "taskyard.task"]

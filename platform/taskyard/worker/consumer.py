@@ -11,6 +11,7 @@ connection.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -57,9 +58,7 @@ class Consumer(CeleryConsumer):
             warnings.simplefilter("ignore", CPendingDeprecationWarning)
             super().on_connection_error_after_connected(exc)
         if self._stops_at_connection_loss:
-            # What runs can't be acknowledged any more; it runs again elsewhere once its lease has ended.
-            self.cancel_active_requests()
-            state.should_stop = EXIT_OK
+            self._stop_now()
 
     def on_close(self) -> None:
         was_cut, self._is_reconnecting = self._is_reconnecting, False
@@ -98,12 +97,17 @@ class Consumer(CeleryConsumer):
     def stop_at_connection_loss(self) -> None:
         """Have the worker stop instead of connecting again; at once if it is connecting now.
 
-        Without this, a worker that is told to stop while its broker is away waits for it. What it
-        runs, it cannot acknowledge any more.
+        Without this, a worker that is told to stop while its broker is away waits for it. What it runs, it
+        cannot acknowledge: those tasks end with it, and run again when their lease has expired.
         """
         self._stops_at_connection_loss = True
         if self.connection is None:
-            state.should_stop = EXIT_OK
+            self._stop_now()
+
+    def _stop_now(self) -> None:
+        with contextlib.suppress(*self.connection_errors):
+            self.cancel_active_requests()
+        state.should_terminate = EXIT_OK
 
     def on_unknown_message(self, _body: Any, message: Any) -> None:
         self._keep(message, "invalid", "The message names no task")

@@ -17,7 +17,7 @@ log = structlog.stdlib.get_logger("taskyard.worker")
 
 
 def connect_worker_signals() -> None:
-    """Connect the receivers; called once by the worker command."""
+    """Connect the receivers, whichever command starts the worker, ours or Celery's."""
     signals.setup_logging.connect(_keep_our_logging, weak=False, dispatch_uid="taskyard.logging")
     signals.worker_before_create_process.connect(
         _close_connections, weak=False, dispatch_uid="taskyard.db.fork"
@@ -47,7 +47,9 @@ def _close_connections(**_: Any) -> None:
     connections.close_all()
 
 
-def _drop_stale_connections(**_: Any) -> None:
+def _drop_stale_connections(task: Any, **_: Any) -> None:
+    if task.request.is_eager:
+        return  # in the caller's process, perhaps in the middle of its transaction
     # Not "close": a new connection to PostgreSQL for each task costs more than most tasks. Celery's own
     # fix-up is told to leave them alone (CELERY_DB_REUSE_MAX), see the worker command.
     close_old_connections()
@@ -55,6 +57,8 @@ def _drop_stale_connections(**_: Any) -> None:
 
 def _announce_ready(sender: Any, **_: Any) -> None:
     worker = sender.controller
+    if not hasattr(worker.app, "settings"):
+        return  # a stock application in the same process
     log.info(
         "worker ready",
         worker=worker.hostname,

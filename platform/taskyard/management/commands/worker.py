@@ -83,9 +83,6 @@ def run_worker(arguments: list[str]) -> None:
     from celery import current_app
     from celery.platforms import SecurityWarning
 
-    from taskyard.worker.signals import connect_worker_signals
-
     # Celery's seven lines about root say nothing to a developer; in production `doctor` and the image do.
     warnings.filterwarnings("ignore", category=SecurityWarning)
-    connect_worker_signals()
     current_app.worker_main(arguments)

@@ -1,0 +1,66 @@
+"""Runs of tasks as a worker does them, without a worker."""
+
+from __future__ import annotations
+
+from taskyard.clock import SYSTEM_CLOCK
+
+
+class PartnerError(Exception):
+    """What the tasks of these tests fail with."""
+
+
+class UnreadableError(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def raising(error):
+    """A task body that raises."""
+
+    def body(*args, **kwargs):
+        raise error
+
+    return body
+
+
+def fail(*args, **kwargs):
+    raise PartnerError("boom")
+
+
+def do_nothing(*args, **kwargs):
+    """Succeeds."""
+
+
+def add_one(order):
+    return order + 1
+
+
+def now() -> float:
+    return SYSTEM_CLOCK.now().timestamp()
+
+
+def run(task, *args, headers=None, retries=0, queue="default", priority=5, **kwargs):
+    """Run a task as a worker does with a message that has come from a queue."""
+    task.push_request(
+        id="id-1",
+        task=task.name,
+        args=args,
+        kwargs=kwargs,
+        retries=retries,
+        called_directly=False,
+        is_eager=False,
+        correlation_id="corr-1",
+        headers=headers or {},
+        delivery_info={"exchange": queue, "routing_key": queue, "priority": priority, "redelivered": False},
+        ignore_result=True,
+    )
+    try:
+        return task(*args, **kwargs)
+    finally:
+        task.pop_request()
+
+
+def published_ago(seconds):
+    return {"first_published_at": now() - seconds, "correlation_id": "corr-1"}
