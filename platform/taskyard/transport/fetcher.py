@@ -28,6 +28,8 @@ REFUSED_PAUSE_SECONDS = 1.0
 WATCH_POLLS = 3
 # A parked worker looks by itself this much less often than one that watches.
 PARKED_POLLS = 3
+# Of the lease. A fetch renews it too; the thread comes at a third (taskyard.transport.process_leases).
+RENEW_AFTER = 0.3
 BUSY, WATCHING, PARKED = 0, 1, 2
 WOKEN = object()
 # The answers of the arm script that are not a time.
@@ -97,7 +99,7 @@ class Fetcher:
 
     def _must_renew(self, now: float) -> bool:
         lease = self.channel.lease
-        return bool(lease.epoch) and now - lease.renewed_at > self.channel.lease_ttl / 4
+        return bool(lease.epoch) and now - lease.renewed_at > self.channel.lease_ttl * RENEW_AFTER
 
     def _request(self, lease: Any) -> list[Any]:
         channel = self.channel
@@ -243,7 +245,7 @@ class Fetcher:
             return
         wait = self.channel.poll_interval
         if self._idle_state == PARKED:
-            wait *= PARKED_POLLS * random.uniform(0.75, 1.25)  # noqa: S311
+            wait *= PARKED_POLLS * random.uniform(0.75, 1.0)  # noqa: S311
         elif answer >= 0:
             wait = min(wait, answer / 1_000_000 + 0.001)
         self._wake_at = time.monotonic() + wait
