@@ -1,7 +1,5 @@
 """A broker that comes later, goes away, or starts again: workers wait for it and go on; nothing is lost."""
 
-from importlib.util import find_spec
-
 import pytest
 
 from taskyard.errors import PublishTimeoutError
@@ -9,11 +7,6 @@ from taskyard.errors import PublishTimeoutError
 pytestmark = pytest.mark.faults
 # Kombu tries again after 2, 4, 6, ... s.
 RECONNECT_SECONDS = 30
-# Kombu's own bookkeeping ends the worker when the broker goes away while it holds messages (AttributeError in
-# QoS.restore_unacked), and hands out what was running only when the visibility timeout ends.
-NEEDS_LEASES = pytest.mark.xfail(
-    find_spec("taskyard.transport.lease") is None, reason="comes with the leased transport", run=False
-)
 
 
 @pytest.fixture
@@ -37,7 +30,6 @@ def test_a_worker_started_before_its_broker_waits_for_it(own_broker, site):
     assert len(publish_and_wait(site, "first")) == 1
 
 
-@NEEDS_LEASES
 @pytest.mark.parametrize("fault", ["stop", "kill"])
 def test_a_worker_goes_on_after_its_broker_was_restarted(own_broker, site, fault):
     worker = site.start_worker(processes=2)
@@ -52,7 +44,6 @@ def test_a_worker_goes_on_after_its_broker_was_restarted(own_broker, site, fault
     assert worker.log_events(level="critical") == []
 
 
-@NEEDS_LEASES
 def test_waiting_and_running_tasks_outlive_the_broker(own_broker, site):
     worker = site.start_worker(processes=2)
     gate = site.new_gate()
@@ -72,7 +63,6 @@ def test_waiting_and_running_tasks_outlive_the_broker(own_broker, site):
     assert site.dead_letters.rows() == []
 
 
-@NEEDS_LEASES
 def test_a_worker_goes_on_after_its_broker_was_frozen(own_broker, site):
     worker = site.start_worker(settings={"SOCKET_TIMEOUT_SECONDS": 1})
     publish_and_wait(site, "before")
@@ -86,7 +76,6 @@ def test_a_worker_goes_on_after_its_broker_was_frozen(own_broker, site):
     assert worker.is_running
 
 
-@NEEDS_LEASES
 def test_a_retry_that_the_broker_does_not_take_is_not_lost(own_broker, site):
     """The broker is away at the very moment: the message is put back and runs again when it has returned."""
     worker = site.start_worker(settings={"PUBLISH_TIMEOUT_SECONDS": 0.5})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from taskyard.transport.queues import delayed, depth, leased
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
@@ -25,9 +26,11 @@ def worker(site):
 @pytest.fixture
 def assert_worker_works(site, worker, request):
     def check():
-        key = f"after {request.node.name}"
-        site.tasks["probe.record"].delay(key)
-        site.history.wait_for_end(key)
+        # one after the other: when the second ends, the worker has dealt with all that came before the first
+        for number in (1, 2):
+            key = f"after {request.node.name} {number}"
+            site.tasks["probe.record"].delay(key)
+            site.history.wait_for_end(key)
         assert worker.is_running
 
     return check
@@ -99,7 +102,7 @@ def test_a_task_whose_process_is_killed_from_outside_runs_again(site, worker, as
         ("memory", "MemoryError: "),
     ],
 )
-def test_an_error_that_is_hard_to_carry_is_one_dead_letter(site, assert_worker_works, kind, error):
+def test_an_error_that_is_hard_to_carry_is_one_dead_letter(site, worker, assert_worker_works, kind, error):
     result = site.tasks["probe.fail"].delay(kind, kind)
 
     row = only_dead_letter(site, result)
@@ -109,6 +112,7 @@ def test_an_error_that_is_hard_to_carry_is_one_dead_letter(site, assert_worker_w
     assert len(row["error"]) < 1_000_000
     assert len(site.history.starts(kind)) == 1
     assert site.dead_letters.rows(task_id=result.id) == [row]
+    assert worker.log_events("task process lost, the task runs again", task_id=result.id) == []
 
 
 def test_a_task_that_exits_is_treated_as_a_lost_process(site, assert_worker_works):
@@ -143,11 +147,13 @@ def test_a_task_that_swallows_its_soft_limit_is_killed_at_the_hard_one(
     assert [event["limit_seconds"] for event in killed] == [limit]
 
 
-def test_a_killed_task_is_acknowledged(site, valkey, worker):
-    """Nothing of the tasks above is left to come back when a lease or a visibility timeout ends."""
-    inspect = site.app.control.inspect(timeout=2)
-    wait_until(
-        lambda: not any((inspect.active() or {"": [1]}).values()), timeout_seconds=30, what="no task runs"
-    )
-    assert sum(valkey.client().llen(queue) for queue in site.app.settings.queue_table) == 0
-    assert valkey.client().hlen("unacked") == 0
+def test_nothing_of_these_tasks_is_left_on_the_broker(site, valkey):
+    """What has ended in a dead letter is acknowledged: it does not come back when a lease expires."""
+    result = site.tasks["probe.overrun_with_limits"].delay("left over")
+    only_dead_letter(site, result)
+
+    client = valkey.client()
+
+    wait_until(lambda: leased(client) == {}, timeout_seconds=30, what="no message is leased")
+    for queue in site.app.settings.queue_table:
+        assert depth(client, queue) == delayed(client, queue) == 0

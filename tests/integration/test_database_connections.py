@@ -96,4 +96,4 @@ def test_a_dead_letter_holds_text_that_the_database_refuses(site):
     result = site.tasks["probe.fail"].delay("NUL \x00, half a pair \ud800", "value_error")
 
     (row,) = site.dead_letters.wait_for(task_id=result.id)
-    assert row["args"] == ["NUL \ufffd, half a pair ?", "value_error"]
+    assert row["args"] == ["NUL \ufffd, half a pair \\ud800", "value_error"]
