@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard.transport.queues import delayed, depth, leased
+from tests.support import processes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.faults
@@ -79,12 +80,12 @@ def test_a_lost_process_uses_up_no_retry(site):
     assert len(site.history.starts("died once")) == 1 + 4
 
 
-def test_a_task_whose_process_is_killed_from_outside_runs_again(site, worker, assert_worker_works):
+def test_a_task_whose_process_is_killed_from_outside_runs_again(site, assert_worker_works):
     gate = site.new_gate()
     site.tasks["probe.hold"].apply_async(("killed outside", str(gate)))
-    site.history.wait_for_start("killed outside")
+    (run,) = site.history.wait_for_start("killed outside")
 
-    worker.kill_children()
+    processes.kill_pid(run["pid"])
     gate.open()
 
     assert len(site.history.wait_for_end("killed outside")) == 1

@@ -9,8 +9,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.support import processes
 from tests.support.waiting import wait_until
@@ -123,12 +126,15 @@ class WorkerProcess:
         wait_until(lambda: processes.are_gone(children), timeout_seconds=10, what="the orphaned children end")
 
     def kill_children(self) -> list[int]:
-        """SIGKILL every process of the pool, and return their ids."""
-        children = self.children()
-        assert children, "the worker has no children to kill"
-        for pid in children:
-            processes.kill_pid(pid)
-        return children
+        """SIGKILL every process of the pool, and return the ids of those that this has ended."""
+        killed = []
+        for pid in self.children():
+            # one that a task has killed just before is not ours to count
+            with suppress(psutil.NoSuchProcess):
+                processes.kill_pid(pid)
+                killed.append(pid)
+        assert killed, "the worker had no children to kill"
+        return killed
 
     def freeze(self) -> None:
         """SIGSTOP the parent."""
