@@ -26,7 +26,7 @@ worker: guard $(VENV)/.platform ## Run one worker; QUEUE=critical for the dedica
 beat: guard $(VENV)/.platform ## Run the scheduler
 	@exec $(PY) manage.py beat
 
-flower: guard $(VENV)/.platform ## Run Flower (needs TASKYARD_FLOWER_PASSWORD)
+flower: guard $(VENV)/.platform ## Run Flower; its login is printed, or set by TASKYARD_FLOWER_PASSWORD
 	@exec $(PY) manage.py flower
 
 web: guard $(VENV)/.platform ## Run the Django site
@@ -37,6 +37,9 @@ services: guard $(VENV)/.platform ## Run the embedded broker alone, for the targ
 
 migrate: guard $(VENV)/.platform ## Apply the database migrations
 	@exec $(PY) manage.py migrate
+
+manage: guard $(VENV)/.platform ## Run any Django command: make manage ARGS="shell"
+	@exec $(PY) manage.py $(ARGS)
 
 doctor: guard $(VENV)/.platform ## Connect to everything and say what is right and what to do about the rest
 	@exec $(PY) manage.py taskyard doctor
@@ -105,4 +108,4 @@ $(VENV)/.dev: $(VENV)/.platform
 	@$(PY) -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
 	@touch $@
 
-.PHONY: up demo worker beat flower web services migrate doctor config test check torture bench format lock wheel clean help guard
+.PHONY: up demo worker beat flower web services migrate manage doctor config test check torture bench format lock wheel clean help guard

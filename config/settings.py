@@ -99,6 +99,7 @@ STATIC_ROOT = VAR_DIR / "static"
 # In development the files are served from the apps themselves, without a collectstatic.
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = VAR_DIR / "media"
+MEDIA_URL = "media/"
 
 EMAIL_BACKEND = os.environ.get("DJANGO_EMAIL_BACKEND", "django.core.mail.backends.filebased.EmailBackend")
 EMAIL_FILE_PATH = VAR_DIR / "mail"

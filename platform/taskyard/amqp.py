@@ -7,16 +7,34 @@ from typing import Any
 
 from celery.app.amqp import AMQP as CeleryAMQP
 from celery.exceptions import Reject
+from kombu import Connection as KombuConnection
 from kombu.exceptions import EncodeError, OperationalError
 
 from taskyard.errors import ArgumentError
 from taskyard.transport.pools import ProducerPool, producers
 
 
+class Connection(KombuConnection):
+    """Kombu's, named in logs and on Flower's broker page by its URL instead of by a module path."""
+
+    def as_uri(self, include_password: bool = False, mask: str = "**", **options: Any) -> str:
+        """Return the URL of the broker."""
+        text: str = super().as_uri(include_password, mask, **options)
+        scheme, separator, rest = text.partition("://")
+        if not scheme.startswith("taskyard.transport."):
+            return text
+        scheme = "sentinel" if "Sentinel" in scheme else "rediss" if self.ssl else "redis"
+        if not self.password:
+            rest = rest.removeprefix(f":{mask}@")
+        return f"{scheme}{separator}{rest}"
+
+
 class AMQP(CeleryAMQP):
     """Celery's, but a publish gets a connection within its budget, and no chain ends without a broker."""
 
     _producer_pool: ProducerPool | None
+
+    Connection = Connection
 
     @property
     def producer_pool(self) -> ProducerPool:

@@ -51,7 +51,7 @@ def test_the_last_failure_is_one_dead_letter_with_all_that_is_needed_to_run_it_a
     assert (row["args"], row["kwargs"]) == (["hopeless"], {"failures": 99})
     assert row["error"] == "RuntimeError: planned failure number 4"
     assert "probe_app/tasks.py" in row["traceback"]
-    assert "taskyard" not in row["traceback"]
+    assert "/taskyard/tasks/" not in row["traceback"]
 
 
 def test_a_snooze_uses_no_attempt_and_keeps_queue_and_priority(site, tmp_path):

@@ -15,8 +15,16 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture
+def newcomer(clean_clone: Newcomer) -> Iterator[Newcomer]:
+    """The newcomer, with nothing running and no data of earlier tests."""
+    clean_clone.forget()
+    yield clean_clone
+    clean_clone.stop_everything()
+
+
 @pytest.fixture(scope="session")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+def clean_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     """Somebody in a clean clone of the last commit, who has Python and make, and an environment made once."""
     clone = tmp_path_factory.mktemp("newcomer") / "taskyard"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)

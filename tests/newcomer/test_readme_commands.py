@@ -39,7 +39,7 @@ def test_make_up_runs_everything_and_ctrl_c_leaves_nothing(newcomer: Newcomer) -
 
     assert status_of(f"{site}/admin/login/") == 200
     assert status_of(re.search(r"http://\S+", flower_line)[0]) == 401  # type: ignore[index]
-    assert re.search(r"log in as admin with the password \S+", up.output)
+    assert re.search(r"log in as admin with the password \S+", up.output), up.output
     for queue in ("critical", "high", "default", "low", "bulk"):
         assert f"queues={queue} " in up.output
 
@@ -49,10 +49,8 @@ def test_make_up_runs_everything_and_ctrl_c_leaves_nothing(newcomer: Newcomer) -
     assert "Stopped." in up.output
     wait_until(lambda: not newcomer.processes(), timeout_seconds=10, what="no process left in the clone")
 
-
-def test_a_second_make_up_knows_its_admin(newcomer: Newcomer) -> None:
+    # the second time it knows its admin
     up = newcomer.types("make", "up")
-
     up.wait_for("Everything is ready", timeout_seconds=INSTALL_SECONDS)
     up.press_ctrl_c()
 

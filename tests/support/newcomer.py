@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -97,6 +98,10 @@ class Newcomer:
             except psutil.Error:
                 continue
         return found
+
+    def forget(self) -> None:
+        """Remove what earlier commands have written, except the environment that they have made."""
+        shutil.rmtree(self.clone / "var", ignore_errors=True)
 
     def stop_everything(self) -> None:
         """Kill what a failed test has left."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.html import format_html
 
 from taskyard.deadletters.models import DeadLetter
 
@@ -14,10 +15,26 @@ from taskyard.deadletters.models import DeadLetter
 class DeadLetterAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # generic in the stubs only
     """A read-only list, newest first, filtered by what an on-call engineer asks first."""
 
-    list_display = ("created_at", "task_name", "queue", "reason", "short_error", "task_id")
+    list_display = ("at", "task_name", "queue", "reason", "short_error")
     list_filter = ("reason", "queue", "task_name", "created_at")
-    search_fields = ("task_name", "task_id", "correlation_id", "error")
+    search_fields = ("task_name", "task_id", "correlation_id", "error", "args", "kwargs")
+    search_help_text = "Task, task id, correlation id, error or argument"
     date_hierarchy = "created_at"
+    readonly_fields = ("at", "shown_error")
+    fieldsets = (
+        (None, {"fields": ("task_name", "reason", "at", "queue", "shown_error")}),
+        ("What it was called with", {"fields": ("args", "kwargs", "priority", "retries")}),
+        ("To find it elsewhere", {"fields": ("task_id", "correlation_id", "headers")}),
+        ("The message as it came, where no task was run", {"fields": ("raw",), "classes": ("collapse",)}),
+    )
+
+    @admin.display(description="at (UTC)", ordering="created_at")
+    def at(self, letter: DeadLetter) -> str:
+        return f"{letter.created_at:%Y-%m-%d %H:%M:%S}"
+
+    @admin.display(description="error")
+    def shown_error(self, letter: DeadLetter) -> str:
+        return format_html("<pre>{}</pre>", letter.traceback or letter.error)
 
     @admin.display(description="error")
     def short_error(self, letter: DeadLetter) -> str:

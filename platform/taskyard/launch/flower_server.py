@@ -29,7 +29,7 @@ def run_flower(celery_app: Any, settings: Settings, password: str) -> None:
         password: of that user.
 
     Raises:
-        LaunchError: Flower is not installed.
+        LaunchError: Flower is not installed, or its port is taken.
     """
     try:
         from flower.app import Flower
@@ -47,7 +47,13 @@ def run_flower(celery_app: Any, settings: Settings, password: str) -> None:
         setattr(options, name, value)
     server = Flower(capp=celery_app, options=options, **web_settings)
     signal.signal(signal.SIGTERM, _leave)
-    server.start_http_server()
+    try:
+        server.start_http_server()
+    except OSError as error:
+        raise LaunchError(
+            f"Flower cannot listen on {settings.host}:{settings.flower_port}: {error.strerror}. "
+            "Stop what listens there, or set TASKYARD_FLOWER_PORT."
+        ) from error
     log.info(
         "flower ready",
         url=f"http://{reachable_host(settings.host)}:{settings.flower_port}/",

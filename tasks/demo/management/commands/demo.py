@@ -10,6 +10,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import redis
 from django.conf import settings as django_settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
@@ -56,6 +57,10 @@ class Command(BaseCommand):
                 account, dead_letters = self._run(console, Size().scaled(scale), seed, timeout)
         except LaunchError as error:
             raise CommandError(str(error)) from error
+        except redis.RedisError as error:
+            raise CommandError(
+                f"The broker went away during the demonstration ({error}). What was sent runs later."
+            ) from error
         console.print()
         console.print(final_table(account, dead_letters=dead_letters))
         missing = len(account.open)
