@@ -56,7 +56,11 @@ class Worker:
     ) -> None:
         self.log = effects.path.with_name(f"{name}.log")
         environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("TY_")},
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if not key.startswith(("TY_", "DJANGO_", "TASKYARD_"))
+            },
             "PYTHONPATH": f"{ROOT}:{ROOT / 'platform'}",
             "TY_BROKER": url,
             "TY_EFFECTS": str(effects.path),
