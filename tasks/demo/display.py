@@ -39,7 +39,7 @@ def final_table(account: Account, *, dead_letters: set[str]) -> Table:
         padding=(0, 1, 0, 0),
     )
     table.add_column("\nqueue", no_wrap=True)
-    for column in ("\nsent", "suc-\nceeded", "re-\ntried", "dead\nletters", "\nother", "\nmissing"):
+    for column in ("\nsent", "suc-\nceeded", "re-\ntried", "dead\nletters", "\nother"):
         table.add_column(column, justify="right", no_wrap=True)
     for column in ("wait\nmedian", "\np95", "run\nmedian", "\np95"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -52,14 +52,12 @@ def _numbers(queue: QueueAccount, dead_letters: set[str]) -> list[str]:
     failed = {task_id for task_id, end in queue.ended.items() if end == "failed"}
     # dropped after their retries, or cancelled by themselves
     other = len(failed - dead_letters) + queue.count("cancelled")
-    missing = len(queue.open)
     return [
         str(len(queue.sent)),
         str(queue.count("succeeded")),
         str(queue.retried),
         str(len(failed & dead_letters)),
         str(other),
-        f"[bold red]{missing}[/]" if missing else "0",
     ]
 
 
