@@ -32,15 +32,12 @@ def events(site, worker):
         with site.app.connection_for_read() as connection:
             receiver = site.app.events.Receiver(connection, handlers={"*": received.append})
             with receiver.consumer_context():
-                ready.set()
                 for _ in receiver.consume(limit=None, timeout=None, wakeup=False, safety_interval=0.1):
                     if stop.is_set():
                         return
 
-    ready = threading.Event()
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    assert ready.wait(10)
+    threading.Thread(target=listen, daemon=True).start()
+    wait_until(lambda: received, timeout_seconds=30, what="the first heartbeat of the worker has come")
     yield received
     stop.set()
 
