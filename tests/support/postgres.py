@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from typing import Any
 
 import psycopg
 
+from tests.support import processes
 from tests.support.ports import free_port
-from tests.support.servers import MissingServiceError
+from tests.support.servers import START_TIMEOUT_SECONDS, MissingServiceError
+from tests.support.waiting import wait_until
 
 PROGRAMS = Path("/usr/lib/postgresql")
 OWNER = "postgres"
@@ -28,7 +31,7 @@ class PostgresServer:
         # Not below pytest's own directory, which only the user of the tests can reach.
         self.directory = Path(tempfile.mkdtemp(prefix="taskyard-postgres-"))
         self.port = free_port()
-        self._is_started = False
+        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str) -> str:
         return f"postgres://{OWNER}@127.0.0.1:{self.port}/{database}"
@@ -39,16 +42,25 @@ class PostgresServer:
             if os.geteuid() == 0:
                 shutil.chown(self.directory, OWNER, OWNER)
             self._run("initdb", "--auth=trust", f"--username={OWNER}", "--no-sync", "--pgdata", self._data)
-        address = f"-c listen_addresses=127.0.0.1 -c unix_socket_directories={self.directory}"
-        options = f"-p {self.port} {address} -c fsync=off"
-        log = str(self.directory / "server.log")
-        self._run("pg_ctl", "start", "--wait", "--pgdata", self._data, "--log", log, "--options", options)
-        self._is_started = True
+        address = ["-p", str(self.port), "-c", "listen_addresses=127.0.0.1"]
+        sockets = ["-c", f"unix_socket_directories={self.directory}"]
+        with (self.directory / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("postgres", "-D", self._data, *address, *sockets, "-c", "fsync=off"),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                preexec_fn=processes.end_with_tests,
+            )
+        wait_until(self._is_ready, timeout_seconds=START_TIMEOUT_SECONDS, what="PostgreSQL answers")
 
     def stop(self) -> None:
-        """Stop, cutting the connections of all clients."""
-        self._run("pg_ctl", "stop", "--wait", "--mode=fast", "--pgdata", self._data)
-        self._is_started = False
+        """Stop, cutting the connections of all clients (PostgreSQL's fast shutdown)."""
+        assert self._process is not None, "the server was not started"
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(timeout=30) == 0
+        self._process = None
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -61,8 +73,9 @@ class PostgresServer:
 
     def discard(self) -> None:
         """Stop and remove the data, at the end of a test."""
-        if self._is_started:
-            self._run("pg_ctl", "stop", "--wait", "--mode=immediate", "--pgdata", self._data)
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(timeout=30)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def create_database(self, name: str, *, template: str = "template1") -> str:
@@ -85,22 +98,36 @@ class PostgresServer:
     def _data(self) -> str:
         return str(self.directory / "data")
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (
+            f"PostgreSQL ended at the start, see {self.directory / 'server.log'}"
+        )
+        try:
+            return bool(self.execute("postgres", "SELECT 1"))
+        except psycopg.OperationalError:
+            return False
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
         command = [str(self.programs / program), *arguments]
-        if os.geteuid() == 0:
-            command = ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", *command]
-        with (self.directory / "commands.log").open("ab") as log:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-                check=False,
-                timeout=60,
-            )
+        if os.geteuid() != 0:
+            return command
+        # Giving up root also clears what `end_with_tests` has asked the kernel for.
+        owner = [f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups", "--pdeathsig=SIGQUIT"]
+        return ["setpriv", *owner, *command]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            self._command(program, *arguments),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=self.directory,
+            check=False,
+            timeout=60,
+            text=True,
+        )
         if done.returncode != 0:
-            raise AssertionError(f"{program} failed:\n{(self.directory / 'commands.log').read_text()}")
+            raise AssertionError(f"{program} failed:\n{done.stdout}{done.stderr}")
 
 
 def _programs() -> Path:
