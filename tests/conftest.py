@@ -40,3 +40,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"{error} (an error with CI=true)")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _the_project_s_app_is_current() -> Generator[None, None, None]:
+    """A stock application that a test makes must not become the one that `@shared_task` finds."""
+    from celery import current_app
+
+    yield
+    assert current_app.main == "taskyard", "a test has made another application the current one"

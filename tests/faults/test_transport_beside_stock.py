@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(180)]
 def test_nothing_is_lost_or_doubled(
     durable_broker: RedisServer, effects: Effects, start_worker: Callable[..., Worker]
 ) -> None:
-    stock_app, our_app = Celery("stock", broker=durable_broker.url), leased_app(durable_broker.url)
+    stock_app, our_app = (
+        Celery("stock", broker=durable_broker.url, set_as_current=False),
+        leased_app(durable_broker.url),
+    )
     for app, numbers in ((stock_app, range(150)), (our_app, range(150, 300))):
         publish(app, numbers, seconds=0.02)
     publish(stock_app, range(300, 310), countdown=4)
@@ -43,7 +46,7 @@ def test_nothing_is_lost_or_doubled(
 def test_what_a_dead_stock_worker_left_is_recovered(
     durable_broker: RedisServer, effects: Effects, start_worker: Callable[..., Worker]
 ) -> None:
-    publish(Celery("stock", broker=durable_broker.url), range(4), seconds=3)
+    publish(Celery("stock", broker=durable_broker.url, set_as_current=False), range(4), seconds=3)
     stock = start_worker(durable_broker, transport="stock", prefetch=2)
     client = durable_broker.client()
     wait_until(lambda: client.hlen("unacked") == 4, timeout_seconds=60, what="the stock worker holds all")
@@ -64,7 +67,10 @@ def test_remote_control_reaches_a_leased_worker_from_either_side(
     start_worker(durable_broker, name="one").wait_ready()
     wait_until(lambda: effects.order() == [0], timeout_seconds=30, what="the task runs")
 
-    for app in (Celery("stock", broker=durable_broker.url), leased_app(durable_broker.url)):
+    for app in (
+        Celery("stock", broker=durable_broker.url, set_as_current=False),
+        leased_app(durable_broker.url),
+    ):
         assert app.control.ping(timeout=3) == [{"one@test": {"ok": "pong"}}]
         active = app.control.inspect(timeout=3).active()
         assert [task["name"] for task in active["one@test"]] == ["test.run"]

@@ -22,7 +22,7 @@ BROKER = os.environ.get("TY_BROKER", "redis://127.0.0.1:1/0")
 IS_LEASED = os.environ.get("TY_TRANSPORT", "leased") == "leased"
 QUEUES = os.environ.get("TY_QUEUES", "celery").split(",")
 
-app = Celery("leased_app", broker=BROKER)
+app = Celery("leased_app", broker=BROKER, set_as_current=False)
 app.conf.update(
     broker_transport_options={
         "socket_timeout": 10,

@@ -127,7 +127,7 @@ class Worker:
 
 def leased_app(url: str, **options: Any) -> Celery:
     """Return an app that publishes through the leased transport."""
-    app = Celery("producer", broker=url)
+    app = Celery("producer", broker=url, set_as_current=False)
     app.conf.update(
         broker_transport="taskyard.transport.redis:Transport",
         broker_transport_options=options,
