@@ -42,6 +42,17 @@ class Consumer(CeleryConsumer):
         self._is_reconnecting = False
         super().start()
 
+    def loop_args(self) -> Any:
+        """Celery's hook, the last before the event loop starts and looks at every pool process.
+
+        A process that died while there was no connection has no file descriptor any more. Celery takes
+        that for an unrecoverable error, and the worker ends. So the pool is put in order first.
+        """
+        maintain = getattr(self.pool, "maintain_pool", None)
+        if self.restart_count > 0 and maintain is not None:
+            maintain()
+        return super().loop_args()
+
     def connect(self) -> Any:
         connection = super().connect()
         leases.attach(self)
