@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -152,7 +152,8 @@ class Settings(BaseModel):
             raise SettingsError(problems)
         return self
 
-    @property
+    # made once: each publish and each received message looks at it
+    @cached_property
     def queue_table(self) -> QueueTable:
         """The queues of this project, most urgent first."""
         return build_queue_table(self.queues, default=self.default_queue)
