@@ -18,7 +18,7 @@ from taskyard.conf import Settings, get_settings
 from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
-from taskyard.tasks import arguments, definition, publish, redaction
+from taskyard.tasks import arguments, definition, publish, redaction, unique
 
 # Below these, stock Celery loses children without a bound and Kombu has no batch publish.
 FLOORS = {"celery": (5, 7), "kombu": (5, 7)}
@@ -131,7 +131,21 @@ class TaskyardCelery(celery.Celery):
         self._redact(task, args, kwargs, options)
         if publish.must_wait_for_commit(on_commit):
             return self._send_after_commit(name, args, kwargs, task_id, options)
-        return self._send_now(name, args, kwargs, task_id, options)
+        return self._send_unique(name, args, kwargs, task_id, options)
+
+    def _send_unique(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
+        task = options.get("task_type") or self._tasks.get(name)
+        if not unique.is_needed(task, options):
+            return self._send_now(name, args, kwargs, task_id, options)
+        return unique.publish_unique(
+            self,
+            task,
+            args or (),
+            kwargs or {},
+            task_id,
+            options,
+            lambda final: self._send_now(name, args, kwargs, task_id, final),
+        )
 
     def _redact(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         if getattr(task, "redact", None):
@@ -155,7 +169,7 @@ class TaskyardCelery(celery.Celery):
         # As they are now: the caller may go on to change them. A producer may be closed by then.
         args, kwargs = copy.deepcopy(args), copy.deepcopy(kwargs)
         options = {key: value for key, value in options.items() if key not in ("producer", "publisher")}
-        publish.after_commit(lambda: self._send_now(name, args, kwargs, task_id, options))
+        publish.after_commit(lambda: self._send_unique(name, args, kwargs, task_id, options))
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
         result.ignored = options.get("ignore_result", True)
         parent = self.current_worker_task

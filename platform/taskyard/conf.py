@@ -30,6 +30,12 @@ from taskyard.queues import QueueTable, build_queue_table
 SUPPORTED_SCHEMES = ("embedded", "redis", "rediss", "sentinel")
 PLANNED_SCHEMES = ("amqp", "amqps", "sqs")
 ENV_PREFIX = "TASKYARD_"
+# The value of STATE_URL (and, for results, of RESULT_BACKEND) that means the Django database.
+DATABASE_STATE = "django-db"
+# Values that are no URLs, by setting.
+_WORDS = {"result_backend": ("django-db", "disabled"), "state_url": (DATABASE_STATE,)}
+# Settings whose environment variable is JSON.
+_JSON_KEYS = ("QUEUES", "ENCRYPTION_KEYS")
 _ENCODE = "percent-encode what is not a letter or a digit in its password"
 
 
@@ -53,7 +59,8 @@ class Settings(BaseModel):
         None, description="Where results go for the tasks that ask for them; the broker when unset."
     )
     state_url: str | None = Field(
-        None, description="Redis or Valkey for claims, leases and limits; the broker when unset."
+        None,
+        description="Where claims, leases and limits are: Redis or Valkey, or django-db; the broker when unset.",
     )
     sentinel_master: str | None = Field(
         None, description="Name of the primary that the Sentinels watch; needed with sentinel://."
@@ -75,6 +82,28 @@ class Settings(BaseModel):
     argument_limit_bytes: int = Field(256 * 1024, ge=1, description="Arguments above this are refused.")
     max_worker_losses: int = Field(
         3, ge=0, description="Times a task is run again after its process died; then it is dead-lettered."
+    )
+    lease_seconds: float = Field(
+        10.0,
+        ge=1,
+        le=300,
+        description="A claim or lease of a process that has died or hangs is free after this.",
+    )
+    idempotency_ttl_seconds: float = Field(
+        7 * 24 * 3600.0, gt=0, description="How long an idempotent task that is done is remembered."
+    )
+    cancel_grace_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="How long a cancelled run may take to notice; then it gets its soft time limit.",
+    )
+    encryption_keys: tuple[SecretStr, ...] = Field(
+        (),
+        description="Keys for what dead letters keep of marked arguments, the newest first; a JSON list. "
+        "Made from Django's SECRET_KEY when unset.",
+    )
+    dead_letter_retention_days: float = Field(
+        30.0, gt=0, description="Replayed and discarded dead letters are deleted after this."
     )
     snooze_max_age_seconds: float = Field(
         7 * 24 * 3600.0, gt=0, description="A task snoozed for longer is dead-lettered."
@@ -103,7 +132,7 @@ class Settings(BaseModel):
     @field_validator("broker_url", "result_backend", "state_url")
     @classmethod
     def _scheme_is_supported(cls, value: str | None, info: Any) -> str | None:
-        if value is None or (info.field_name == "result_backend" and value in ("django-db", "disabled")):
+        if value is None or value in _WORDS.get(info.field_name, ()):
             return value
         for url in value.split(";"):
             scheme = _scheme_of(url, shown=mask_url(value))
@@ -222,7 +251,7 @@ def _describe(item: Any) -> str:
     key, *rest = item["loc"]
     path = "".join(f"[{part!r}]" for part in (str(key).upper(), *rest))
     # URLs mask their credentials in the message itself; a secret's value is never repeated.
-    is_secret = "password" in key or "url" in key or "backend" in key
+    is_secret = any(word in key for word in ("password", "url", "backend", "encryption"))
     shown = "" if is_secret or item["type"] == "value_error" else f" is {item.get('input')!r}"
     return f"TASKYARD{path}{shown}: {reason}."
 
@@ -250,7 +279,7 @@ def _check_address(url: str, *, shown: str) -> None:
 def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the value for `TASKYARD = ...` from the variables named `TASKYARD_<KEY>`.
 
-    Empty variables count as unset. QUEUES is JSON.
+    Empty variables count as unset. QUEUES and ENCRYPTION_KEYS are JSON.
 
     Raises:
         SettingsError: a variable with our prefix is not a setting, or its JSON does not parse; lists the
@@ -266,7 +295,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         if key not in known:
             names = [f"{ENV_PREFIX}{known_key}" for known_key in sorted(known)]
             problems.append(f"The environment variable {name} is not a setting.{did_you_mean(name, names)}")
-        elif key == "QUEUES":
+        elif key in _JSON_KEYS:
             try:
                 found[key] = json.loads(text)
             except ValueError as error:

@@ -4,7 +4,8 @@
     ├── ConfigurationError        fix the settings or the declaration, then start again
     │   ├── SettingsError         one or more settings are wrong (all of them listed)
     │   ├── TaskDefinitionError   a task is declared wrongly
-    │   └── UnknownQueueError     a queue is named that does not exist
+    │   ├── UnknownQueueError     a queue is named that does not exist
+    │   └── UnsealingError        what was encrypted cannot be decrypted with the keys of the settings
     ├── ArgumentError             fix the call: nothing was published
     │   ├── ArgumentNotJSONError  an argument is not JSON-native
     │   └── ArgumentTooLargeError the arguments are larger than the limit
@@ -12,7 +13,13 @@
     │   ├── PublishTimeoutError   ... within the publish budget
     │   └── BulkPublishError      ... for a part of a bulk call; says which part
     ├── BrokerUnavailableError    the broker does not answer a question
-    ├── OutOfMemoryError          a task raised MemoryError for the last time
+    ├── StateUnavailableError     the state store (claims, leases) does not answer
+    ├── RunError                  the run has failed, for a reason that the kit has found
+    │   ├── OutOfMemoryError      a task raised MemoryError for the last time
+    │   ├── TimedOutError         a task swallowed its soft time limit and came to an end all the same
+    │   ├── ClaimLostError        the claim or lease of the run belongs to another one by now
+    │   └── RedactedError         stands in for an error whose text shows a marked argument
+    ├── DeadLetterError           a dead letter cannot be replayed or discarded as asked
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -65,6 +72,10 @@ class UnknownQueueError(ConfigurationError):
         )
 
 
+class UnsealingError(ConfigurationError):
+    """None of the keys opens it: it was encrypted with a key that is no longer among the settings."""
+
+
 class ArgumentError(TaskyardError, ValueError):
     """The arguments of a call are wrong. Nothing was published."""
 
@@ -115,8 +126,32 @@ class BrokerUnavailableError(TaskyardError):
     """The broker does not answer a question about its state."""
 
 
-class OutOfMemoryError(TaskyardError):
+class StateUnavailableError(TaskyardError):
+    """The state store does not answer; nobody knows whether the operation happened."""
+
+
+class RunError(TaskyardError):
+    """A run has failed, for a reason that the kit has found and not the task's own code."""
+
+
+class OutOfMemoryError(RunError):
     """A task raised MemoryError, and its retries have ended."""
+
+
+class TimedOutError(RunError):
+    """A task swallowed its soft time limit and came to an end all the same: its result does not count."""
+
+
+class ClaimLostError(RunError):
+    """The claim or lease of this run belongs to another one by now; what it does from here on may be doubled."""
+
+
+class RedactedError(RunError):
+    """Stands in for an error whose text shows a marked argument; its name and its text are masked in here."""
+
+
+class DeadLetterError(TaskyardError):
+    """A dead letter cannot be replayed or discarded as asked. Nothing was changed."""
 
 
 class LaunchError(TaskyardError):

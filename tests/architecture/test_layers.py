@@ -75,7 +75,7 @@ def test_nothing_of_the_core_needs_the_exception(graph):
 
 def test_every_django_app_of_the_kit_is_above_the_core():
     apps = {path.parent.name for path in KIT.glob("*/apps.py")} | {
-        path.parent.name for path in KIT.glob("*/models.py")
+        path.parent.name for path in KIT.glob("*/models*")
     }
 
     assert apps

@@ -12,7 +12,7 @@ from taskyard.conf import ENV_PREFIX, Settings
 PAGE = Path(__file__).parents[2] / "platform/docs/guide/configuration.md"
 ROW = re.compile(r"^\| `(?P<name>[A-Z_]+)` \| `(?P<variable>TASKYARD_[A-Z_]+)` \| (?P<rest>.*) \|$", re.M)
 # What cannot be written as it is in a cell.
-WORDS = {None: "unset", "": "empty"}
+WORDS = {None: "unset", "": "empty", (): "empty"}
 
 ROWS = {
     match["name"]: (match["variable"], *match["rest"].split(" | "))
@@ -27,7 +27,7 @@ def test_the_page_lists_the_settings_that_exist_in_the_order_of_the_code() -> No
 @pytest.mark.parametrize("name", [name.upper() for name in Settings.model_fields])
 def test_a_row_has_the_variable_and_the_default_of_its_setting(name: str) -> None:
     default = Settings.model_fields[name.lower()].get_default(call_default_factory=True)
-    shown = WORDS[default] if default is None or default == "" else f"`{default}`"
+    shown = WORDS[default] if default in (None, "", ()) else f"`{default}`"
 
     variable, shown_default, *_ = ROWS[name]
 

@@ -25,7 +25,6 @@ class DeadLetterAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # generic in 
         (None, {"fields": ("task_name", "reason", "at", "queue", "shown_error")}),
         ("What it was called with", {"fields": ("args", "kwargs", "priority", "retries")}),
         ("To find it elsewhere", {"fields": ("task_id", "correlation_id", "headers")}),
-        ("The message as it came, where no task was run", {"fields": ("raw",), "classes": ("collapse",)}),
     )
 
     @admin.display(description="at (UTC)", ordering="created_at")

@@ -7,7 +7,9 @@ from typing import Any
 from django.db import close_old_connections
 from django.db.utils import InterfaceError, OperationalError
 
+from taskyard.conf import get_settings
 from taskyard.deadletters.models import DeadLetter
+from taskyard.sealing import seal
 from taskyard.tasks import failures
 from taskyard.tasks.plain_values import plain, plain_text
 
@@ -33,7 +35,7 @@ def record(failure: failures.Failure) -> None:
         "correlation_id": _name(failure.correlation_id),
         "error": plain_text(failure.error)[:TEXT_LIMIT],
         "traceback": plain_text(failure.traceback)[-TEXT_LIMIT:],
-        "raw": plain_text(failure.raw)[:TEXT_LIMIT],
+        "sealed_raw": seal(plain_text(failure.raw)[:TEXT_LIMIT], get_settings()) if failure.raw else "",
     }
     identity = {"task_id": task_id, "retries": retries, "reason": reason}
     _retry_once_on_stale_connection(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import celery
@@ -18,7 +19,7 @@ from taskyard.tasks import definition, redaction
 from taskyard.tasks.bulk import BulkResult, enqueue_many
 from taskyard.tasks.outcome import keep_late_failure
 from taskyard.tasks.publish import is_broker_failure, published_now
-from taskyard.tasks.run import run_task
+from taskyard.tasks.run import Layer, layers_of, run_task
 
 MISSING = object()
 
@@ -35,6 +36,11 @@ class Task(celery.Task):
         redact: names of arguments that no log, event or page may show; ("*",) for all.
         soft_time_limit, time_limit: seconds; those of the queue when unset.
         on_commit: publish after the surrounding database transaction commits; True by default.
+        breaker: name of the circuit breaker around what the task calls; see `taskyard.tasks.breaking`.
+        tracked: the task reports progress, resumes from checkpoints and can be cancelled; see `TrackedTask`.
+        handles_soft_limit: the task catches its soft time limit on purpose and ends in order; False by
+            default: a run that comes to an end after its soft limit has failed.
+        unique_for, unique_key, unique, unique_until: leave out equal calls; see `taskyard.tasks.unique`.
         idempotent: "natural" where running twice does no harm, with `idempotent_reason` saying why.
 
     Delivery: at least once. A task whose worker dies runs again; make its effect idempotent.
@@ -56,6 +62,14 @@ class Task(celery.Task):
     on_commit: bool = True
     idempotent: str | None = None
     idempotent_reason: str = ""
+    breaker: Any = None
+    tracked: bool = False
+    handles_soft_limit: bool = False
+    unique_for: float | timedelta | None = None
+    unique_key: Any = None
+    unique: str | None = None
+    unique_until: str | None = None
+    run_layers: tuple[Layer, ...] = ()
     _decorated = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -66,7 +80,7 @@ class Task(celery.Task):
             cls.retry_policy = given
             del cls.retry
         if vars(cls).get("_decorated"):
-            definition.check_options(cls, Task)
+            definition.check_options(cls, cls.__bases__[0])
 
     @classmethod
     def bind(cls, app: Any) -> Any:
@@ -84,6 +98,7 @@ class Task(celery.Task):
         prepare = getattr(app, "prepare_task", None)
         if prepare is not None:
             prepare(cls)
+        cls.run_layers = layers_of(cls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.request.called_directly:

@@ -8,6 +8,9 @@ from typing import Any
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.queues import QueueSpec
+from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique
+
+_FEATURES = (scrubbing, cancelling, breaking, singleton, idempotency, soft_limit, unique)
 
 # Options that Celery's decorators take without there being a class attribute of that name.
 _CELERY_OPTIONS = frozenset(
@@ -113,6 +116,8 @@ def check_values(task: Any) -> None:
     if isinstance(task.redact, str):
         raise TaskDefinitionError(f"Task {task.name!r} has redact={task.redact!r}. Give a tuple of names.")
     _check_redacted_names(task)
+    for feature in _FEATURES:
+        feature.check_declaration(task)
 
 
 def _check_redacted_names(task: Any) -> None:

@@ -27,7 +27,17 @@ LOGGED_CHARACTERS = 1000
 class Failure:
     """A task that will not run again by itself.
 
-    `args` and `kwargs` are shown as they may be shown: marked arguments are masked.
+    Args:
+        args, kwargs: as they may be shown: marked arguments are masked.
+        true_args, true_kwargs: as they are, for the store to encrypt where they differ from those shown.
+        canvas: what follows the task and belongs to its call (callbacks, errbacks, chain, chord, group_id,
+            group_index, root_id, parent_id, ...), so that a replay goes on where the failure broke off.
+        attempts: of every run, oldest first: number, at (UTC epoch seconds), worker, error, traceback; see
+            `taskyard.tasks.attempts`.
+        error_type: qualified name of the exception; "" where there was none.
+        error_place: `file.py:line in function` of the innermost frame in the task's own code. With task name and
+            error type, it makes the fingerprint by which the same fault is grouped.
+        raw: the message as it came, where no task was run. Nobody knows what in it is marked.
     """
 
     task_name: str
@@ -37,6 +47,13 @@ class Failure:
     priority: int | None = None
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    true_args: Sequence[Any] = field(default=(), repr=False)
+    true_kwargs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    canvas: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    worker: str = ""
+    attempts: Sequence[Mapping[str, Any]] = ()
+    error_type: str = ""
+    error_place: str = ""
     headers: Mapping[str, Any] = field(default_factory=dict)
     correlation_id: str = ""
     retries: int = 0

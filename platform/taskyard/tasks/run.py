@@ -1,9 +1,10 @@
 """The life of one run in the worker, as one readable list.
 
-    RUN = correlate > limits > log > outcome > the task's own code
+    RUN = correlate > scrub > log > outcome > cancel > breaker > singleton > claim > soft limit > the task's code
 
 Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides
-what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, or an exception for a final failure.
+what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, `Snooze` and `Cancel`, or an exception for a
+failure. A layer that a task does not need is not among its layers, and costs it nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit
 from taskyard.tasks.outcome import settle_outcome
 from taskyard.tasks.run_context import correlate
 from taskyard.tasks.run_log import log_run
@@ -32,20 +34,38 @@ class Run:
 
 Layer = Callable[[Run, Callable[[], Any]], Any]
 
-RUN: tuple[Layer, ...] = (
-    correlate,  # the correlation id of the message is the one of everything published inside
-    log_run,  # one line at the start, one at the end, with the same fields
-    settle_outcome,  # success, retry, snooze, cancel, or final failure and its dead letter
+
+def _always(_task: Any) -> bool:
+    return True
+
+
+# Each layer, and which tasks need it.
+RUN: tuple[tuple[Layer, Callable[[Any], bool]], ...] = (
+    (correlate, _always),  # the correlation id of the message is the one of everything published inside
+    (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
+    (log_run, _always),  # one line at the start, one at the end, with the same fields
+    (settle_outcome, _always),  # success, retry, snooze, cancel, or final failure and its dead letter
+    (cancelling.obey_cancel, cancelling.is_needed),  # cancelled while it waited: it does not start
+    (breaking.pass_breaker, breaking.is_needed),  # what it calls is down: parked, no attempt used up
+    (singleton.hold_singleton, singleton.is_needed),  # one at a time by key
+    (idempotency.claim_once, idempotency.is_needed),  # once by key; a duplicate gets the first result
+    (soft_limit.watch_soft_limit, soft_limit.is_needed),  # a swallowed soft limit is no success
 )
 
 
+def layers_of(task: Any) -> tuple[Layer, ...]:
+    """Return the layers that a task needs, in order."""
+    return tuple(layer for layer, is_needed in RUN if is_needed(task))
+
+
 def run_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the task through the layers."""
+    """Run the task through its layers."""
     run = Run(task, args, kwargs)
+    layers = task.run_layers
 
     def call(place: int) -> Any:
-        if place == len(RUN):
+        if place == len(layers):
             return task.run(*args, **kwargs)
-        return RUN[place](run, lambda: call(place + 1))
+        return layers[place](run, lambda: call(place + 1))
 
     return call(0)

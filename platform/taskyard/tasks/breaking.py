@@ -1,0 +1,26 @@
+"""The layer that parks tasks while what they call is down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taskyard.tasks.run import Run
+
+
+def is_needed(task: Any) -> bool:
+    """Return whether runs of the task go through this layer."""
+    return getattr(task, "breaker", None) is not None
+
+
+def pass_breaker(_run: Run, call_next: Callable[[], Any]) -> Any:
+    return call_next()
+
+
+def check_declaration(task: Any) -> None:
+    """Refuse options that contradict each other or could never work.
+
+    Raises:
+        TaskDefinitionError: names the option, its value and what to write instead.
+    """
