@@ -63,6 +63,35 @@ class TestTheKey:
             "card": None,
         }
 
+    @pytest.mark.parametrize(
+        "template", ["{order_id}-{kind}", "pay {order_id}--{kind}.", "{kind}€{order_id}"]
+    )
+    @given(st.tuples(*[st.text("ab-%2D€.", min_size=1, max_size=4)] * 4))
+    def test_different_values_of_a_template_have_different_keys(self, template, values):
+        one = _key_or_error(FREE, template, values[0], values[1])
+        other = _key_or_error(FREE, template, values[2], values[3])
+
+        assert one is not None
+        assert (one == other) == (values[:2] == values[2:])
+
+    def test_a_template_of_one_field_shows_its_value_as_it_is(self, task):
+        assert key(task, "order-{order_id}", "a-b%") == "order-a-b%"
+
+    def test_the_separator_of_a_template_is_escaped_in_its_values(self, task):
+        assert key(task, "{order_id}-{kind}", "a-b", "50%") == "a%2Db-50%25"
+
+    def test_an_object_without_a_text_of_its_own_is_no_key(self, task):
+        with pytest.raises(ArgumentError, match=r"failed with TypeError\. Correct the key"):
+            key(task, lambda order_id: object(), 7)
+
+    @pytest.mark.parametrize("value", ["a\x00b", "\ud800", "a\nb"])
+    def test_a_text_that_a_store_would_refuse_is_hashed(self, task, value):
+        stored = stored_key("singleton", "probe", key(task, "order_id", value))
+
+        assert stored.isprintable()
+        assert "~" in stored
+        assert stored != stored_key("singleton", "probe", key(task, "order_id", value[:-1] + "c"))
+
     @pytest.mark.parametrize("spec", ["order_id", "{order_id}-{kind}", "*"])
     def test_the_way_of_calling_does_not_matter(self, task, spec):
         assert (
@@ -154,9 +183,9 @@ class _Free:
 FREE = _Free()
 
 
-def _key_or_error(task, spec, value):
+def _key_or_error(task, spec, *values):
     try:
-        return key(task, spec, value)
+        return key(task, spec, *values)
     except ArgumentError:
         return None
 
@@ -249,6 +278,7 @@ class TestTheDeclaration:
             ("{order_id.pk}", r"in which \{order_id\.pk\} is no argument"),
             ("{order_id", r"which is no template: expected '}' before end of string"),
             ("order_id}", r"which is no template"),
+            ("{order_id}{kind}", r"in which nothing separates two fields\. Write a character between them"),
             ("{{order_id}}", r"which names no argument\. Write '' for one key for all calls\."),
             (lambda *values: 1, r"takes \*values by its place"),
             (lambda order_id, /: 1, r"takes order_id by its place"),

@@ -9,18 +9,23 @@ A key is declared as one of
     a function              called with those of the call's arguments that it names
 
 Defaults count as given, and `f(1)` and `f(order_id=1)` are the same call. Equal calls have equal keys, at the
-publisher as in the worker.
+publisher as in the worker. Unequal values have unequal keys, whatever text they are: what separates the
+fields of a template is escaped inside of them.
 """
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import hashlib
 import inspect
 import string
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from django.utils.functional import Promise
 from kombu.utils.json import dumps
 
 from taskyard.errors import ArgumentError, TaskDefinitionError, did_you_mean
@@ -34,6 +39,8 @@ MAX_LENGTH = 120
 SHOWN_LENGTH = 60
 STORED_LENGTH = 255
 _DIGEST_LENGTH = 32
+# Have one text each. The text of another object may hold its address, and be new in each process.
+_WITH_TEXT = (str, datetime.date, datetime.time, uuid.UUID, decimal.Decimal, Promise)
 _Kind = inspect.Parameter
 
 
@@ -82,11 +89,12 @@ def stored_key(kind: str, scope: str, key: str) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Return the text, or its beginning and a hash of all of it."""
-    if len(text) <= length:
+    """Return the text; where it is too long or not printable, its beginning and a hash of all of it."""
+    if len(text) <= length and text.isprintable():
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
-    return f"{text[: min(SHOWN_LENGTH, length - _DIGEST_LENGTH - 1)]}~{digest}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    beginning = text[: min(SHOWN_LENGTH, length - _DIGEST_LENGTH - 1)]
+    return f"{''.join(c if c.isprintable() else '?' for c in beginning)}~{digest}"
 
 
 def check_key_spec(task: Any, option: str, spec: Any) -> None:
@@ -139,7 +147,7 @@ def _text_of(spec: KeySpec, values: Mapping[str, Any]) -> str | None:
         return _plain(dict(values))
     if "{" not in spec:
         return _part(values[spec])
-    return _TEMPLATE.vformat(spec, (), values)
+    return _template(spec).vformat(spec, (), values)
 
 
 def _part(value: Any) -> str | None:
@@ -154,22 +162,49 @@ def _plain(value: Any) -> str:
     if isinstance(value, (dict, list, tuple, bool, int, float, type(None))):
         # a date, a UUID or a Decimal inside has one form, too
         return dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return str(value)
+    if isinstance(value, _WITH_TEXT):
+        return str(value)
+    raise TypeError(f"a {type(value).__name__} is no key")
 
 
 class _Template(string.Formatter):
-    """Formats values as keys are made of them; None and empty ones are refused."""
+    """Formats values as keys are made of them; None and empty ones are refused.
+
+    Args:
+        separators: characters that end a field of this template. Without their escape, "a-b" and "c" would
+            have the key of "a" and "b-c", and the second call would be taken for the first.
+    """
+
+    def __init__(self, separators: Sequence[str]) -> None:
+        self._escapes = {ord(character): _escaped(character) for character in separators}
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if format_spec:
-            return str(format(value, format_spec))
-        part = _part(value)
-        if part is None:
+        part = str(format(value, format_spec)) if format_spec else _part(value)
+        if not part:
             raise ValueError("a part of the key is None or empty")
-        return part
+        return part.translate(self._escapes)
 
 
-_TEMPLATE = _Template()
+@lru_cache(maxsize=1024)
+def _template(spec: str) -> _Template:
+    separators = {between[0] for between in _texts_between_fields(spec)}
+    return _Template(sorted(separators | {"%"}) if separators else ())
+
+
+def _texts_between_fields(spec: str) -> list[str]:
+    found: list[str] = []
+    between: str | None = None
+    for literal, field, _, _ in string.Formatter().parse(spec):
+        if between is not None:
+            between += literal
+        if field is not None:
+            found += [] if between is None else [between]
+            between = ""
+    return found
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _wanted_by(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,7 +223,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
 @lru_cache(maxsize=1024)
 def _fields(template: str) -> tuple[str, ...]:
     """Return the fields of a template as they are written, without format and conversion."""
-    return tuple(field for _, field, _, _ in _TEMPLATE.parse(template) if field is not None)
+    return tuple(field for _, field, _, _ in string.Formatter().parse(template) if field is not None)
 
 
 def _first_name(field: str) -> str:
@@ -245,6 +280,11 @@ def _names_in(spec: str, where: str) -> tuple[str, ...]:
                 f"{where}, in which {{{field}}} is no argument. Name one, as in '{{order_id}}' or "
                 "'{address[city]}'; for more than that, give a function."
             )
+    if not all(_texts_between_fields(spec)):
+        raise TaskDefinitionError(
+            f"{where}, in which nothing separates two fields. Write a character between them, as in "
+            "'{order_id}-{kind}': otherwise different values would have the same key."
+        )
     return tuple(map(_first_name, fields))
 
 
