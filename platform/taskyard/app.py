@@ -18,6 +18,7 @@ from taskyard.conf import Settings, get_settings
 from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
+from taskyard.state import StateStore, state_store
 from taskyard.tasks import arguments, definition, publish, redaction, unique
 
 # Below these, stock Celery loses children without a bound and Kombu has no batch publish.
@@ -50,6 +51,11 @@ class TaskyardCelery(celery.Celery):
     def settings(self) -> Settings:
         """The validated settings."""
         return self.taskyard.settings or get_settings()
+
+    @cached_property
+    def state_store(self) -> StateStore:
+        """Where the claims and leases of its tasks are."""
+        return state_store(self.settings)
 
     @cached_property
     def router(self) -> QueueRouter:
