@@ -29,6 +29,19 @@ def make_group(key: str, name: str) -> bool:
         return bool(is_first)
 
 
+def make_group_and_fail(name: str) -> None:
+    with effect_once("group:1") as is_first:
+        assert is_first
+        Group.objects.create(name=name)
+        raise PlannedError
+
+
+def fail_around_the_effect() -> None:
+    with transaction.atomic():
+        assert make_group("group:1", "rolled back") is True
+        raise PlannedError
+
+
 def group_names():
     return list(Group.objects.order_by("name").values_list("name", flat=True))
 
@@ -40,19 +53,16 @@ def test_the_first_time_is_the_first_and_no_other():
 
 
 def test_a_failure_takes_the_record_along_so_that_the_next_one_is_the_first():
-    with pytest.raises(PlannedError), effect_once("group:1") as is_first:
-        assert is_first
-        Group.objects.create(name="rolled back")
-        raise PlannedError
+    with pytest.raises(PlannedError):
+        make_group_and_fail("rolled back")
 
     assert make_group("group:1", "first") is True
     assert group_names() == ["first"]
 
 
 def test_inside_a_transaction_the_record_belongs_to_it():
-    with pytest.raises(PlannedError), transaction.atomic():
-        assert make_group("group:1", "rolled back") is True
-        raise PlannedError
+    with pytest.raises(PlannedError):
+        fail_around_the_effect()
 
     assert not Effect.objects.exists()
     assert make_group("group:1", "first") is True
