@@ -20,6 +20,8 @@
     │   ├── ClaimLostError        the claim or lease of the run belongs to another one by now
     │   └── RedactedError         stands in for an error whose text shows a marked argument
     ├── DeadLetterError           a dead letter cannot be replayed or discarded as asked
+    │   ├── DeadLetterNotOpenError      ... because it has been already, or is just being
+    │   └── DeadLetterNotPublishedError ... because the broker did not take its message; ask again later
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -152,6 +154,14 @@ class RedactedError(RunError):
 
 class DeadLetterError(TaskyardError):
     """A dead letter cannot be replayed or discarded as asked. Nothing was changed."""
+
+
+class DeadLetterNotOpenError(DeadLetterError):
+    """The dead letter has been replayed or discarded already, or is being replayed now."""
+
+
+class DeadLetterNotPublishedError(DeadLetterError):
+    """The broker did not take the message of a replay. The dead letter is open, and can be replayed again."""
 
 
 class LaunchError(TaskyardError):
