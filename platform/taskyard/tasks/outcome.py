@@ -13,7 +13,7 @@ import structlog
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.errors import OutOfMemoryError
+from taskyard.errors import ArgumentError, OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
@@ -58,6 +58,9 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     task, request = run.task, run.request
     if isinstance(error, MaxRetriesExceededError):
         _fail(run, error, "retries_exhausted")
+    if isinstance(error, ArgumentError):
+        # wrong each time: a call without a usable key, a child that cannot be published
+        _fail(run, error, "not_retryable")
     decision = task.retry_policy.decide(
         error, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
     )
