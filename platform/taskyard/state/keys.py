@@ -21,8 +21,13 @@ def stored_key(key: str) -> str:
     """
     if not key:
         raise ValueError("The key of a claim is empty. Make it of what makes the work the same work.")
-    clean = key.replace("\0", "�").encode("utf-8", "replace").decode("utf-8")
+    clean = stored_prefix(key)
     if clean == key and len(key) <= MAX_LENGTH:
         return key
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{clean[:SHORTENED_LENGTH]}~{digest}"
+
+
+def stored_prefix(prefix: str) -> str:
+    """Return the beginning of a key as it is stored: what no store can hold is replaced."""
+    return prefix.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 from taskyard.errors import StateUnavailableError
 from taskyard.masking import mask_url
 from taskyard.state.interface import LATE_SECONDS, Attempt, Claim
-from taskyard.state.keys import stored_key
+from taskyard.state.keys import stored_key, stored_prefix
 from taskyard.state.redis_client import connect
 from taskyard.state.values import from_json, to_json
 from taskyard.transport.scripts import script
@@ -121,7 +121,9 @@ class RedisStore:
 
     def _walk(self, prefix: str) -> Iterator[Claim]:
         start = self._claim_key("")
-        names = iter(self._client.scan_iter(f"{(start + prefix).translate(_GLOB)}*", count=PAGE))
+        names = iter(
+            self._client.scan_iter(f"{(start + stored_prefix(prefix)).translate(_GLOB)}*", count=PAGE)
+        )
         while page := self._ask(lambda: sorted(set(islice(names, PAGE)))):
             now, *found = self._run("read", page)
             for name, pairs in zip(page, found, strict=True):
