@@ -18,6 +18,7 @@ from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
+from taskyard.tasks.signature_fit import misfit
 from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
@@ -26,11 +27,17 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("taskyard.task")
 
 STORE_RETRY_SECONDS = 10.0
+# What is never dropped: `on_exhausted` is about retries that have ended, this needs a person.
+_NEVER_DROPPED = ("not_retryable", "wrong_signature")
 # Set on the request of a run whose failure is recorded, or dropped on purpose.
 _SETTLED = "failure_is_settled"
 
 
 def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
+    wrong = misfit(run.task, run.args, run.kwargs)
+    if wrong is not None:
+        # A deployment has changed the signature, mostly: it would fail each time, and a person has to look.
+        _fail(run, wrong, "wrong_signature")
     try:
         return call_next()
     except (Retry, Ignore):
@@ -86,7 +93,7 @@ def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> No
 
 def _fail(run: Run, error: Exception, reason: str) -> None:
     """Record the final failure, then let the exception end the run."""
-    if run.task.on_exhausted == "drop" and reason != "not_retryable":
+    if run.task.on_exhausted == "drop" and reason not in _NEVER_DROPPED:
         log.warning("task dropped", reason=reason, error=type(error).__name__)
         setattr(run.request, _SETTLED, True)
     else:
