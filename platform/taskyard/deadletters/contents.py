@@ -18,21 +18,26 @@ from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.registry import find_task
 from taskyard.errors import DeadLetterError, UnsealingError
 from taskyard.sealing import unseal
+from taskyard.tasks import canvas_parts
 from taskyard.tasks.plain_values import plain
 
 JSON_TYPE = "application/json"
 _HEADER = "content-type: "
-# What follows the arguments in the body of a message (Celery's protocol 2), and what of it is in its headers.
+# What of the canvas is in the body of a message (Celery's protocol 2), and what is in its headers.
 _EMBEDDED = ("callbacks", "errbacks", "chain", "chord")
-_IN_HEADERS = {
-    "group": "group_id",
-    "group_index": "group_index",
-    "root_id": "root_id",
-    "parent_id": "parent_id",
-    "shadow": "shadow",
-    "ignore_result": "ignore_result",
-    "replaced_task_nesting": "replaced_task_nesting",
-}
+_IN_HEADERS = (
+    "group",
+    "group_index",
+    "root_id",
+    "parent_id",
+    "ignore_result",
+    "expires",
+    "timelimit",
+    "shadow",
+    "stamped_headers",
+    "stamps",
+    "replaced_task_nesting",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Content:
     """The call of a dead letter, as JSON has it: dates and the like in Kombu's encoding.
 
     Args:
-        canvas: what follows the task; see `taskyard.tasks.failures.Failure`.
+        canvas: what follows the task; see `taskyard.tasks.canvas_parts`.
     """
 
     args: list[Any] = field(default_factory=list)
@@ -78,10 +83,8 @@ def shown_content(letter: DeadLetter) -> Content:
         content = true_content(letter)
     except DeadLetterError:
         return Content()
-    if not hasattr(task, "redacted"):  # a task whose base is Celery's
-        return Content(content.args, content.kwargs)
-    args, kwargs = task.redacted(content.args, content.kwargs)
-    return Content(plain(args), plain(kwargs))
+    args, kwargs = canvas_parts.shown_call(letter.task_name, content.args, content.kwargs, task.app)
+    return Content(plain(args), plain(kwargs), plain(canvas_parts.shown(content.canvas, task.app)))
 
 
 def message_of(letter: DeadLetter) -> str:
@@ -113,11 +116,9 @@ def _of_message(letter: DeadLetter, message: str) -> Content:
         raise _unreadable(letter, f"its message is not a call ({type(error).__name__})") from None
     if not (isinstance(args, list) and isinstance(kwargs, dict) and isinstance(embedded, dict)):
         raise _unreadable(letter, "its message is not a call")
-    canvas = {name: embedded[name] for name in _EMBEDDED if embedded.get(name) is not None}
-    for header, name in _IN_HEADERS.items():
-        if letter.headers.get(header) is not None:
-            canvas[name] = letter.headers[header]
-    return Content(args, kwargs, canvas)
+    canvas = {name: embedded.get(name) for name in _EMBEDDED}
+    canvas |= {name: letter.headers.get(name) for name in _IN_HEADERS}
+    return Content(args, kwargs, {name: value for name, value in canvas.items() if value is not None})
 
 
 def _unreadable(letter: DeadLetter, why: str) -> DeadLetterError:

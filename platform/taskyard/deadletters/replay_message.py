@@ -17,6 +17,7 @@ from taskyard.errors import DeadLetterError, UnsealingError
 from taskyard.masking import MASK
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.sealing import unseal
+from taskyard.tasks import canvas_parts
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, PUBLISHED_AT, published_now
 from taskyard.tasks.signature_fit import misfit, signature_text
 
@@ -60,24 +61,6 @@ _OF_RUNS = frozenset(
         REPLAY_OF,
     }
 )
-# From the names of the canvas to the options of `apply_async`. Time limits and the expiry are not among them: those
-# of today hold, which may have been raised because of this very dead letter.
-_OPTIONS = {
-    "callbacks": "link",
-    "errbacks": "link_error",
-    "chain": "chain",
-    "chord": "chord",
-    "group_id": "group_id",
-    "group": "group_id",
-    "group_index": "group_index",
-    "root_id": "root_id",
-    "parent_id": "parent_id",
-    "shadow": "shadow",
-    "ignore_result": "ignore_result",
-    "replaced_task_nesting": "replaced_task_nesting",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """What is published.
@@ -127,7 +110,7 @@ def call_of(
     check_arguments_fit(task, new_args, new_kwargs, where=where)
     changes = {"args": new_args != truth.args, "kwargs": new_kwargs != truth.kwargs}
     edited = tuple(name for name, is_changed in changes.items() if is_changed)
-    return Call(task, new_args, new_kwargs, _options(letter, truth.canvas), edited)
+    return Call(task, new_args, new_kwargs, _options(letter, task, truth.canvas), edited)
 
 
 def check_arguments_fit(
@@ -158,23 +141,23 @@ def publish(letter: DeadLetter, call: Call) -> None:
             restored(call.kwargs),
             task_id=letter.replay_task_id,
             headers=_headers(letter),
-            **call.options,
+            **({"root_id": letter.replay_task_id} | call.options),
         )
 
 
-def _options(letter: DeadLetter, canvas: Mapping[str, Any]) -> dict[str, Any]:
-    options = {
-        option: restored(canvas[name]) for name, option in _OPTIONS.items() if canvas.get(name) is not None
-    }
+def _options(letter: DeadLetter, task: Any, canvas: Mapping[str, Any]) -> dict[str, Any]:
+    options = canvas_parts.republish_options(restored(canvas))
+    for name in ("time_limit", "soft_time_limit"):
+        # A lower limit than today's is left out: it may have been raised because of this very dead letter.
+        if name in options and options[name] <= (getattr(task, name) or 0):
+            del options[name]
     options["add_to_parent"] = False
     if letter.queue in get_settings().queue_table:
-        # A queue that is no longer there: the router decides, as for a new call.
+        # of a queue that is no longer there, the router decides, as for a new call
         options["queue"] = letter.queue
     if letter.priority is not None:
         # a stock producer may have sent any number
         options["priority"] = min(max(letter.priority, MIN_PRIORITY), MAX_PRIORITY)
-    # it is nobody's child but its first parent's, whoever replays it
-    options.setdefault("root_id", letter.replay_task_id or None)
     return options
 
 

@@ -88,18 +88,16 @@ def _values(failure: failures.Failure) -> dict[str, Any]:
         "error_place": _name(failure.error_place),
     }
     settings = get_settings()
-    args, kwargs = plain(failure.args), plain(failure.kwargs)
-    sealed = _sealed_content(failure, args, kwargs)
+    shown = {name: plain(getattr(failure, name)) for name in ("args", "kwargs", "canvas")}
+    sealed = _sealed_content(failure, shown)
     return {
         **names,
         "fingerprint": fingerprint_of(**names),
         "task_id": _name(failure.task_id),
         "queue": _name(failure.queue),
         "priority": _integer(failure.priority),
-        "args": args,
-        "kwargs": kwargs,
+        **shown,
         "sealed": "" if sealed is None else seal(sealed, settings),
-        "canvas": plain(failure.canvas) if sealed is None else {},
         "headers": plain(failure.headers),
         "correlation_id": _name(failure.correlation_id),
         "retries": _integer(failure.retries) or 0,
@@ -111,15 +109,14 @@ def _values(failure: failures.Failure) -> dict[str, Any]:
     }
 
 
-def _sealed_content(failure: failures.Failure, args: Any, kwargs: Any) -> dict[str, Any] | None:
+def _sealed_content(failure: failures.Failure, shown: dict[str, Any]) -> dict[str, Any] | None:
     """Return what has to be encrypted: the true call, where the one that is shown is not the same."""
-    if not failure.true_args and not failure.true_kwargs:
+    true = {"args": failure.true_args, "kwargs": failure.true_kwargs, "canvas": failure.true_canvas}
+    if not any(true.values()):
         return None
-    true_args, true_kwargs = _on_the_wire(failure.true_args), _on_the_wire(failure.true_kwargs)
+    call = {name: _on_the_wire(value) for name, value in true.items()}
     # NaN, NUL characters and the like are shown as something else, too
-    if (true_args, true_kwargs) == (args, kwargs):
-        return None
-    return {"args": true_args, "kwargs": true_kwargs, "canvas": _on_the_wire(failure.canvas)}
+    return None if call == shown else call
 
 
 def _on_the_wire(value: Sequence[Any] | Mapping[str, Any]) -> Any:
