@@ -1,17 +1,20 @@
 """The Celery stack for Django, preconfigured. These are the public names; everything else may change."""
 
 from taskyard.app import create_app
+from taskyard.effects import effect_once
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.priority import Priority
 from taskyard.queues import QueueSpec
 from taskyard.retry import Exponential, Fixed, Never
 from taskyard.routing import NameRule, QueueRouter
 from taskyard.tasks.base import Task
+from taskyard.tasks.idempotent_task import IdempotentTask
 
 __all__ = [
     "Cancel",
     "Exponential",
     "Fixed",
+    "IdempotentTask",
     "NameRule",
     "Never",
     "Priority",
@@ -20,5 +23,6 @@ __all__ = [
     "Snooze",
     "Task",
     "create_app",
+    "effect_once",
 ]
 __version__ = "0.1.0"

@@ -65,6 +65,7 @@ def test_the_public_names_are_exactly_these():
         "Cancel",
         "Exponential",
         "Fixed",
+        "IdempotentTask",
         "NameRule",
         "Never",
         "Priority",
@@ -73,6 +74,7 @@ def test_the_public_names_are_exactly_these():
         "Snooze",
         "Task",
         "create_app",
+        "effect_once",
     ]
 
 
