@@ -19,7 +19,7 @@ from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
-from taskyard.tasks import arguments, definition, publish, redaction, unique
+from taskyard.tasks import arguments, definition, publish, redaction, unique, unique_publish
 
 # Below these, stock Celery loses children without a bound and Kombu has no batch publish.
 FLOORS = {"celery": (5, 7), "kombu": (5, 7)}
@@ -131,23 +131,30 @@ class TaskyardCelery(celery.Celery):
                 Priority.NORMAL if getattr(task, "priority", None) is None else task.priority
             )
         definition.check_priority(options["priority"], where=f"The call of task {name!r}")
+        call = unique.take_unique_call(name, task, args, kwargs, options)
         options["headers"] = publish.stamp_headers(
             options.get("headers"), task_id=task_id, clock=self.taskyard.clock
         )
         self._redact(task, args, kwargs, options)
         if publish.must_wait_for_commit(on_commit):
-            return self._send_after_commit(name, args, kwargs, task_id, options)
-        return self._send_unique(name, args, kwargs, task_id, options)
+            return self._send_after_commit(name, args, kwargs, task_id, options, call)
+        return self._send_unique(name, args, kwargs, task_id, options, call)
 
-    def _send_unique(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        task = options.get("task_type") or self._tasks.get(name)
-        if not unique.is_needed(task, options):
+    def _send_unique(
+        self,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        options: dict[str, Any],
+        call: unique.UniqueCall | None,
+    ) -> Any:
+        if call is None:
             return self._send_now(name, args, kwargs, task_id, options)
-        return unique.publish_unique(
+        return unique_publish.publish_unique(
             self,
-            task,
-            args or (),
-            kwargs or {},
+            options.get("task_type") or self._tasks.get(name),
+            call,
             task_id,
             options,
             lambda final: self._send_now(name, args, kwargs, task_id, final),
@@ -170,13 +177,26 @@ class TaskyardCelery(celery.Celery):
         )
 
     def _send_after_commit(
-        self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]
+        self,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        options: dict[str, Any],
+        call: unique.UniqueCall | None,
     ) -> Any:
         # As they are now: the caller may go on to change them. A producer may be closed by then.
         args, kwargs = copy.deepcopy(args), copy.deepcopy(kwargs)
         options = {key: value for key, value in options.items() if key not in ("producer", "publisher")}
-        publish.after_commit(lambda: self._send_unique(name, args, kwargs, task_id, options))
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
+
+        def send() -> None:
+            sent = self._send_unique(name, args, kwargs, task_id, options, call)
+            if call is not None:
+                # which call this one repeats is known now
+                result.id, result.is_duplicate = sent.id, sent.is_duplicate
+
+        publish.after_commit(send)
         result.ignored = options.get("ignore_result", True)
         parent = self.current_worker_task
         if parent is not None and options.get("add_to_parent", True):
