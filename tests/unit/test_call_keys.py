@@ -109,7 +109,7 @@ class TestTheKey:
         def plain(order_id):
             """Does not."""
 
-        task = declare(bound if bind else plain, bind=bind, unique_key="order_id")
+        task = declare(bound if bind else plain, bind=bind)
 
         assert key(task, "order_id", 7) == key(task, "order_id", order_id=7) == "7"
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import structlog
 from celery.utils.time import maybe_make_aware
+from django.db import DatabaseError
 
 from taskyard.errors import StateUnavailableError
 from taskyard.signals import duplicate_found
@@ -40,6 +41,8 @@ PAUSE_SECONDS = 0.02
 PENDING_MARGIN_SECONDS = 1.0
 # How long after it is due an older call may come up and still be known as replaced.
 LATE_SECONDS = 3600.0
+# The second: in a transaction on SQLite, which has one writer, no claim can be made.
+STORE_ERRORS = (StateUnavailableError, DatabaseError)
 
 Send = Callable[[dict[str, Any]], Any]
 
@@ -68,7 +71,7 @@ def _publish_first(
     holder = {"task_id": task_id, "task": call.task, "worker": socket.gethostname(), "pid": os.getpid()}
     try:
         first = _claim(app, call, owner, holder, pending_seconds)
-    except StateUnavailableError as error:
+    except STORE_ERRORS as error:
         log.warning("published without comparing: the state store is away", task=call.task, error=str(error))
         return _sent(app, call, task_id, options, send)
     if first is not None and first.state == "done" and first.holder.get("task_id") != task_id:
@@ -181,7 +184,7 @@ def _quietly(app: Any, ask: Callable[[], Any], consequence: str) -> None:
     try:
         with deadline(app.publish_timeout_seconds * STORE_SHARE):
             ask()
-    except StateUnavailableError as error:
+    except STORE_ERRORS as error:
         log.warning(f"unique call {consequence}", error=str(error))
 
 
