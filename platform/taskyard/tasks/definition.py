@@ -73,7 +73,8 @@ def _unknown_option(name: str, options: Iterable[str]) -> str:
 def _is_method(base: type[Any], name: str) -> bool:
     # static: reading `app` of a class looks for the current application
     attribute = inspect.getattr_static(base, name)
-    return callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
+    is_read_only = isinstance(attribute, property) and attribute.fset is None
+    return is_read_only or callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
 def check_priority(priority: int, *, where: str) -> None:

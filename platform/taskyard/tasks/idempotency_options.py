@@ -85,7 +85,7 @@ def _check_scope(task: Any) -> None:
 def _check_choice(task: Any, option: str, choices: Sequence[str]) -> None:
     value = getattr(task, option)
     if value not in choices:
+        suggestion = did_you_mean(value, choices) if isinstance(value, str) else ""
         raise TaskDefinitionError(
-            f"Task {task.name!r} has {option}={value!r}.{did_you_mean(str(value), choices)} "
-            f"Use {' or '.join(map(repr, choices))}."
+            f"Task {task.name!r} has {option}={value!r}.{suggestion} Use {' or '.join(map(repr, choices))}."
         )
