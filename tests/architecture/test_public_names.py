@@ -62,6 +62,7 @@ def watch_import() -> dict:
 
 def test_the_public_names_are_exactly_these():
     assert sorted(taskyard.__all__) == [
+        "Breaker",
         "Cancel",
         "Exponential",
         "Fixed",
@@ -73,6 +74,7 @@ def test_the_public_names_are_exactly_these():
         "QueueSpec",
         "Snooze",
         "Task",
+        "breaker",
         "create_app",
         "effect_once",
     ]

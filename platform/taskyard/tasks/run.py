@@ -22,11 +22,20 @@ from taskyard.tasks.run_log import log_run
 
 @dataclass(slots=True)
 class Run:
-    """One execution of a task: what the layers look at."""
+    """One execution of a task: what the layers look at.
+
+    Attributes:
+        log_start: writes the line that says that the run has started; a parked run has none.
+        is_parked: a circuit breaker has not let it begin.
+        has_begun: the task's own code was reached.
+    """
 
     task: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    log_start: Callable[[], None] = lambda: None
+    is_parked: bool = False
+    has_begun: bool = False
 
     @property
     def request(self) -> Any:
@@ -69,6 +78,7 @@ def run_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     def call(place: int) -> Any:
         if place == len(layers):
+            run.has_begun = True
             return task.run(*args, **kwargs)
         return layers[place](run, lambda: call(place + 1))
 
