@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from kombu.exceptions import OperationalError
@@ -149,7 +150,23 @@ class ClaimLostError(RunError):
 
 
 class RedactedError(RunError):
-    """Stands in for an error whose text shows a marked argument; its name and its text are masked in here."""
+    """Stands in for an error whose text shows a marked argument, where that could not be masked in its place.
+
+    Its text is the name of that error and its text, masked.
+
+    Attributes:
+        type_name: qualified name of the error's type.
+        original: the error itself, with everything that it shows; only in the process of the run.
+    """
+
+    def __init__(self, text: str, *, original: BaseException | None = None) -> None:
+        self.original = original
+        kind = type(self if original is None else original)
+        self.type_name = f"{kind.__module__}.{kind.__qualname__}"
+        super().__init__(text if original is None else f"{kind.__name__}: {text}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, {"type_name": self.type_name}
 
 
 class DeadLetterError(TaskyardError):

@@ -120,9 +120,9 @@ def _is_ahead(expires: Any, now: datetime) -> bool:
 def shown(value: Any, app: Any, depth: int = 0) -> Any:
     """Return a copy of any JSON value in which every signature shows its arguments masked where it must.
 
-    Masked are the marked arguments of a task; of a task that this process does not know, all of them. What a
-    task marks is found by name for keyword arguments. A signature that is to get the result of the task before
-    it has its positional arguments shifted by that: if the task marks anything, all of them are masked.
+    Masked are the marked arguments of a task; of a task that this process does not know, all of them. Where a
+    signature is to get the result of the task before it, nobody knows the places of its positional arguments
+    yet: if its task marks anything, all of them are masked.
 
     Args:
         app: knows which task marks what.
@@ -139,7 +139,7 @@ def shown(value: Any, app: Any, depth: int = 0) -> Any:
 
 
 def is_signature(value: Any) -> bool:
-    """Return whether a value calls a task: one of Celery's signatures, as an object or as it comes with JSON."""
+    """Return whether a value is one of Celery's signatures, as an object or as it comes with JSON."""
     return (
         isinstance(value, Mapping)
         and isinstance(value.get("task"), str)

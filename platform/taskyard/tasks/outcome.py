@@ -18,6 +18,7 @@ from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
+from taskyard.tasks.scrubbing import true_error
 from taskyard.tasks.signature_fit import misfit
 from taskyard.tasks.traceback import error_text, task_traceback
 
@@ -62,14 +63,14 @@ def age_seconds(request: Any) -> float:
 
 
 def _retry_or_fail(run: Run, error: Exception) -> None:
-    task, request = run.task, run.request
-    if isinstance(error, MaxRetriesExceededError):
+    task, request, true = run.task, run.request, true_error(error)
+    if isinstance(true, MaxRetriesExceededError):
         _fail(run, error, "retries_exhausted")
-    if isinstance(error, ArgumentError):
+    if isinstance(true, ArgumentError):
         # wrong each time: a call without a usable key, a child that cannot be published
         _fail(run, error, "not_retryable")
     decision = task.retry_policy.decide(
-        error, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
+        true, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
     )
     if not decision.is_retry:
         _fail(run, error, decision.reason)

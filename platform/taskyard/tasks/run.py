@@ -1,6 +1,6 @@
 """The life of one run in the worker, as one readable list.
 
-    RUN = correlate > scrub > log > unique (end) > outcome > cancel > unique (replaced) > breaker > singleton
+    RUN = correlate > log > unique (end) > outcome > scrub > cancel > unique (replaced) > breaker > singleton
           > unique (start) > claim > soft limit > the task's code
 
 Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides
@@ -52,10 +52,10 @@ def _always(_task: Any) -> bool:
 # Each layer, and which tasks need it.
 RUN: tuple[tuple[Layer, Callable[[Any], bool]], ...] = (
     (correlate, _always),  # the correlation id of the message is the one of everything published inside
-    (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
     (log_run, _always),  # one line at the start, one at the end, with the same fields
     (unique_run.free_at_end, _always),  # after its end for good, an equal call is published again
     (settle_outcome, _always),  # success, retry, snooze, cancel, or final failure and its dead letter
+    (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
     (cancelling.obey_cancel, cancelling.is_needed),  # cancelled while it waited: it does not start
     (unique_run.leave_out_replaced, _always),  # a newer call has replaced it: it does not start
     (breaking.pass_breaker, breaking.is_needed),  # what it calls is down: parked, no attempt used up
