@@ -34,6 +34,7 @@ class TestTheDeclaration:
             {"unique_for": 0.5, "unique": "throttle", "unique_until": "end"},
             {"unique_for": 60, "unique": "debounce", "unique_key": "{tenant}-{page}"},
             {"unique_for": 60, "unique": "replace", "unique_key": ""},
+            {"unique_for": 60, "unique_key": lambda page: page // 10},
         ],
     )
     def test_what_can_work_is_accepted(self, declare, options):

@@ -97,6 +97,12 @@ def shortened(text: str, length: int) -> str:
     return f"{''.join(c if c.isprintable() else '?' for c in beginning)}~{digest}"
 
 
+def declared_spec(task: Any, option: str) -> Any:
+    """Return a declared key as it was given: a function, which as an attribute has become a method."""
+    given = inspect.getattr_static(task, option, None)
+    return given.__func__ if isinstance(given, staticmethod) else given
+
+
 def check_key_spec(task: Any, option: str, spec: Any) -> None:
     """Refuse a declared key that no call could have.
 

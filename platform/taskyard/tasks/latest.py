@@ -8,9 +8,14 @@ one call is left that no other replaces: at worst an old one runs, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from taskyard.state.interface import StateStore
+from taskyard.outcomes import Cancel
+from taskyard.signals import duplicate_found
+from taskyard.state import StateStore
+
+if TYPE_CHECKING:
+    from taskyard.tasks.run import Run
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -50,16 +55,27 @@ def register(store: StateStore, key: str, call: Call, *, remember_seconds: float
         store.put_latest(key, str(before), remember_seconds=remember_seconds)
 
 
-def newer_call(store: StateStore, key: str, call: Call) -> Call | None:
-    """Return the registered call if it is newer than this one.
+def cancel_if_replaced(run: Run, store: StateStore, key: str, call: Call, *, what: str) -> None:
+    """End a run whose call is older than the registered one.
+
+    Args:
+        what: "publish" or "singleton", for the receivers of `duplicate_found`.
 
     Raises:
+        Cancel: says which call has replaced it.
         StateUnavailableError: the store does not answer.
     """
     latest = parse_call(store.read_latest(key))
-    return latest if latest is not None and latest.task_id != call.task_id and latest > call else None
-
-
-def call_of(value: Any) -> Call | None:
-    """Return the call that a message header names; None if it is none."""
-    return parse_call(value) if isinstance(value, str) else None
+    if latest is None or latest.task_id == call.task_id or latest < call:
+        return
+    # what a receiver raises is logged by Django
+    duplicate_found.send_robust(
+        sender=type(run.task),
+        task=run.task,
+        key=key,
+        task_id=run.request.id,
+        holder={"task_id": latest.task_id, "task": run.task.name},
+        what=what,
+        outcome="replaced",
+    )
+    raise Cancel(f"replaced by {latest.task_id}")

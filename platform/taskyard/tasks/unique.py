@@ -24,7 +24,7 @@ from datetime import timedelta
 from typing import Any
 
 from taskyard.errors import ArgumentError, TaskDefinitionError, did_you_mean
-from taskyard.tasks.call_keys import ALL_ARGUMENTS, call_key, check_key_spec, stored_key
+from taskyard.tasks.call_keys import ALL_ARGUMENTS, call_key, check_key_spec, declared_spec, stored_key
 
 KIND = "unique"
 OPTIONS = ("unique_for", "unique_key", "unique", "unique_until")
@@ -110,7 +110,7 @@ def _unique_call(
     until = given.get("unique_until")
     if until is None and mode == (task.unique or MODES[0]):
         until = task.unique_until
-    spec = _key_spec(given.get("unique_key"), task.unique_key)
+    spec = _key_spec(given.get("unique_key"), declared_spec(task, "unique_key"))
     if given:
         problem = _problem(unique_for, mode, until)
         if problem:
@@ -154,7 +154,7 @@ def check_declaration(task: Any) -> None:
     problem = _problem(values["unique_for"], values["unique"] or MODES[0], values["unique_until"])
     if problem:
         raise TaskDefinitionError(f"Task {task.name!r} has {problem}")
-    check_key_spec(task, "unique_key", _key_spec(values["unique_key"], None))
+    check_key_spec(task, "unique_key", _key_spec(None, declared_spec(task, "unique_key")))
 
 
 def _key_spec(given: Any, declared: Any) -> Any:

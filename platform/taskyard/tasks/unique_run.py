@@ -12,9 +12,7 @@ import structlog
 from celery.exceptions import Reject, Retry
 
 from taskyard.errors import StateUnavailableError
-from taskyard.outcomes import Cancel
-from taskyard.signals import duplicate_found
-from taskyard.tasks.latest import newer_call
+from taskyard.tasks.latest import cancel_if_replaced
 from taskyard.tasks.unique_header import UniqueHeader, unique_header
 
 if TYPE_CHECKING:
@@ -30,7 +28,11 @@ def leave_out_replaced(run: Run, call_next: Callable[[], Any]) -> Any:
     """End a debounced or replaced call that is not the newest."""
     header = unique_header(run.request)
     if header is not None and header.mode != "throttle":
-        _cancel_if_replaced(run, header)
+        store = run.task.app.state_store
+        try:
+            cancel_if_replaced(run, store, header.key, header.call, what="publish")
+        except StateUnavailableError as error:
+            log.warning("task runs, whether it was replaced or not", key=header.key, error=str(error))
     return call_next()
 
 
@@ -79,24 +81,3 @@ def free(app: Any, header: UniqueHeader) -> None:
             key=header.key,
             error=str(error),
         )
-
-
-def _cancel_if_replaced(run: Run, header: UniqueHeader) -> None:
-    try:
-        newer = newer_call(run.task.app.state_store, header.key, header.call)
-    except StateUnavailableError as error:
-        log.warning("task runs without knowing whether it was replaced", key=header.key, error=str(error))
-        return
-    if newer is None:
-        return
-    # what a receiver raises is logged by Django
-    duplicate_found.send_robust(
-        sender=type(run.task),
-        task=run.task,
-        key=header.key,
-        task_id=run.request.id,
-        holder={"task_id": newer.task_id, "task": run.task.name},
-        what="publish",
-        outcome="replaced",
-    )
-    raise Cancel(f"replaced by {newer.task_id}")
