@@ -11,6 +11,7 @@ from taskyard.routing import NameRule, QueueRouter
 from taskyard.tasks.base import Task
 from taskyard.tasks.breaking import breaker
 from taskyard.tasks.idempotent_task import IdempotentTask
+from taskyard.tasks.singleton_task import SingletonTask
 
 __all__ = [
     "Breaker",
@@ -23,6 +24,7 @@ __all__ = [
     "Priority",
     "QueueRouter",
     "QueueSpec",
+    "SingletonTask",
     "Snooze",
     "Task",
     "breaker",

@@ -72,6 +72,7 @@ def test_the_public_names_are_exactly_these():
         "Priority",
         "QueueRouter",
         "QueueSpec",
+        "SingletonTask",
         "Snooze",
         "Task",
         "breaker",
