@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
-from taskyard.clock import SYSTEM_CLOCK
+from taskyard.clock import Clock
 from taskyard.errors import StateUnavailableError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.state import Attempt, Claim, describe_holder, held, new_owner
@@ -119,11 +119,12 @@ def _settle_duplicate(run: Run, attempt: Attempt) -> Any:
         announce_duplicate(task, request, claim, what=KIND, outcome="skipped")
         raise Cancel(f"skipped: {holder_text(claim)}")
     announce_duplicate(task, request, claim, what=KIND, outcome="snoozed")
-    raise Snooze(_snooze_seconds(claim, is_same_task=is_same_task), holder_text(claim))
+    seconds = _snooze_seconds(claim, task.app.taskyard.clock, is_same_task=is_same_task)
+    raise Snooze(seconds, holder_text(claim))
 
 
-def _snooze_seconds(claim: Claim, *, is_same_task: bool) -> float:
-    lasted = SYSTEM_CLOCK.now().timestamp() - claim.since
+def _snooze_seconds(claim: Claim, clock: Clock, *, is_same_task: bool) -> float:
+    lasted = clock.now().timestamp() - claim.since
     seconds = min(max(lasted, MIN_SNOOZE_SECONDS), MAX_SNOOZE_SECONDS)
     if not is_same_task:
         return seconds
