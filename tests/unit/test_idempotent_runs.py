@@ -351,7 +351,7 @@ class TestUnusableKeys:
 class TestStoreAway:
     @pytest.mark.parametrize(
         ("options", "came_over"),
-        [({"on_state_loss": "refuse"}, "default"), ({"queue": "critical"}, "critical"), ({}, "critical")],
+        [({"on_state_loss": "refuse"}, "default"), ({"queue": "critical"}, "critical")],
     )
     def test_a_run_is_put_off_without_using_up_an_attempt(
         self, counting, store, take_messages, events, options, came_over
@@ -384,6 +384,15 @@ class TestStoreAway:
             "state store away, the task runs without its claim",
             "effect done but not recorded, a duplicate would have it again",
         ]
+
+    def test_what_comes_over_the_critical_queue_is_critical(self, counting, store):
+        task = counting(queue="default")
+        store.go_away()
+
+        with pytest.raises(Retry):
+            run(task, 7, queue="critical")
+
+        assert counting.effects == []
 
     def test_a_store_that_is_back_by_the_end_knows_that_it_is_done(self, counting, store):
         task = counting()
