@@ -26,4 +26,20 @@ def misfit(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TypeErr
 
 def signature_text(task: Any) -> str:
     """Return the call of a task as its author wrote it, as in `orders.charge(order_id: int, retry=False)`."""
-    return f"{task.name}{inspect.signature(task.run)}"
+    signature = inspect.signature(task.run)
+    parameters = [
+        parameter.replace(annotation=_Written(parameter.annotation))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    return f"{task.name}{inspect.Signature(parameters)}"
+
+
+class _Written(str):
+    """An annotation that Python keeps as text; `inspect` would show it in quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
