@@ -79,9 +79,9 @@ def get_one(channel: Any, queue: str) -> dict[str, Any]:
             channel.take_up_lease(channel.plain_client.execute_command)
             continue
         channel.leases.renewed(lease)
-        if len(answer) == 1:
+        if len(answer) == 2:
             raise Empty
-        tag, raw = lease.next_tag, answer[2]
+        tag, raw = lease.next_tag, answer[3]
         lease.receive(queue, raw, is_leased=True)
         lease.inbox.pop()
         try:

@@ -51,6 +51,9 @@ class Fetcher:
         self._wake_at = 0.0
         self._idle_state = BUSY
         self._was_woken = False
+        self._asked_at = 0.0
+        # Whether the server will tell this connection of the next cancellation (or can't tell anything).
+        self._hears_of_cancels = False
 
     @property
     def wake_at(self) -> float:
@@ -68,8 +71,9 @@ class Fetcher:
         if connection._sock is not self._socket:
             self._prepare(connection)
         self._wanted = self._count_wanted(now)
-        if not self._wanted and not lease.has_acks and not self._must_renew(now):
+        if not (self._wanted or lease.has_acks or self._must_renew(now) or self._must_hear_of_cancels()):
             return False
+        self._asked_at = now
         self._acks = lease.take_acks()
         self._send(connection, "EVALSHA", script("fetch").sha, 0, *self._request(lease))
         return True
@@ -100,6 +104,10 @@ class Fetcher:
     def _must_renew(self, now: float) -> bool:
         lease = self.channel.lease
         return bool(lease.epoch) and now - lease.renewed_at > self.channel.lease_ttl * RENEW_AFTER
+
+    def _must_hear_of_cancels(self) -> bool:
+        """Whether tasks may have been cancelled since the last answer, reserved ones among them."""
+        return bool(self.channel.lease.epoch) and not self._hears_of_cancels
 
     def _request(self, lease: Any) -> list[Any]:
         channel = self.channel
@@ -141,7 +149,9 @@ class Fetcher:
             connection._parser.set_invalidation_push_handler(self._on_invalidation)
             _ask(connection, "CLIENT", "TRACKING", "ON")
         self._wake_at, self._idle_state = 0.0, BUSY
+        self._hears_of_cancels = False
         if self.channel.is_leasing:
+            self.channel.leases.cancelled.start_over()
             self.channel.take_up_lease(lambda *command: _ask(connection, *command))
         self._socket = connection._sock
 
@@ -154,9 +164,23 @@ class Fetcher:
         self.channel.lease.unsent_acks(self._acks)
         self._acks, self.in_flight, self._is_arming, self._socket = [], False, False, None
 
-    def _on_invalidation(self, _: Any) -> Any:
+    def _on_invalidation(self, push: Any) -> Any:
         self._wake_at, self._was_woken = 0.0, True
+        names = push[1]
+        # None: the server forgets what this connection watches
+        if names is None or self.channel.lease_keys.cancelled.encode() in names:
+            self._hears_of_cancels = False
         return WOKEN
+
+    def _hear_of_cancels(self, connection: Any, version: bytes) -> None:
+        """Know what is cancelled before any message is handed on."""
+        if not self.channel.lease.epoch:
+            return
+        cancelled = self.channel.leases.cancelled
+        if cancelled.hear(version, asked_at=self._asked_at) or not self._hears_of_cancels:
+            # Being read on this connection makes the server tell it of the next change.
+            self._hears_of_cancels = True
+            cancelled.read(lambda *command: _ask(connection, *command))
 
     def read(self, connection: Any) -> bool:
         """Read what has arrived: wake-up messages, and at most one answer.
@@ -210,7 +234,8 @@ class Fetcher:
             channel.lose_lease()
             return False
         channel.leases.renewed(lease)
-        messages = answer[1:]
+        self._hear_of_cancels(connection, answer[1])
+        messages = answer[2:]
         if messages:
             self._wake_at, self._idle_state = 0.0, BUSY
             self._receive(messages)

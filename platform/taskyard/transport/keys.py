@@ -110,6 +110,25 @@ class LeaseKeys:
         """Hash: queue, and how many of its messages have ever been fetched; two looks at it give the rate."""
         return f"{self.prefix}taskyard:fetched"
 
+    @property
+    def cancelled(self) -> str:
+        """Sorted set: tasks that are not to start any more, and the version that brought each."""
+        return f"{self.prefix}taskyard:cancelled"
+
+    @property
+    def cancel_notes(self) -> str:
+        """Hash: cancelled task, and who has cancelled it, when and why (JSON)."""
+        return f"{self.prefix}taskyard:cancel-notes"
+
+    @property
+    def cancel_version(self) -> str:
+        """String: the latest version of the cancelled tasks, in microseconds since the epoch."""
+        return f"{self.prefix}taskyard:cancel-version"
+
+    def cancel_answer(self, task_id: str) -> str:
+        """String: what the worker that holds a cancelled task has said (JSON)."""
+        return f"{self.prefix}taskyard:cancel-answer:{task_id}"
+
     def messages(self, lease_id: str) -> str:
         """Hash: tag, and the list a message came from, a line feed and the message."""
         return f"{self.prefix}taskyard:lease:{lease_id}"

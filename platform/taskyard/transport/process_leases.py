@@ -18,6 +18,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from taskyard.transport.cancels import CancelledTasks
 from taskyard.transport.keys import STEPS_BY_URGENCY, LeaseKeys
 from taskyard.transport.lease import Lease
 from taskyard.transport.scripts import script
@@ -66,6 +67,7 @@ class ProcessLeases:
         # No lease is reaped before this monotonic time: see `renewed`.
         self.reap_not_before: float | None = None
         self._client: Any = None
+        self.cancelled = CancelledTasks(keys, lambda: self._client)
         self._thread: threading.Thread | None = None
         self._wake_thread = threading.Event()
 
@@ -252,6 +254,7 @@ def fetch_arguments(
         len(acks),
         *acks,
         *chain.from_iterable(queues),
+        keys.cancel_version,
     ]
 
 

@@ -15,9 +15,10 @@
 --       13 most delayed messages to move a queue; 14 how long a watch holds in us; 15 how many may watch
 --       16 how many of the queues are leased, the others are popped for good; 17 lists a queue; 18 queues
 --       19 number of acknowledged tags; the tags;
---       then for each queue: its name, its delayed messages, and its lists, most urgent first
+--       then for each queue: its name, its delayed messages, and its lists, most urgent first;
+--       the last one: the version of the cancelled tasks, which tells the caller whether to read them
 -- Returns -1 if the lease is lost (nothing was done), else
---       { caller now 0 1 2, number of queue, message, number of queue, message, ... }
+--       { caller now 0 1 2, that version or '', number of queue, message, number of queue, message, ... }
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local messages, watching, parked = ARGV[2], ARGV[5], ARGV[6]
@@ -33,7 +34,7 @@ if id ~= '' then
   redis.call('ZADD', ARGV[1], now + ARGV[9], id)
 end
 local left, tag = tonumber(ARGV[10]), tonumber(ARGV[11])
-local reply = {0}
+local reply = {0, redis.call('GET', ARGV[#ARGV]) or ''}
 if left == 0 then
   return reply
 end
@@ -67,7 +68,7 @@ for queue = 1, tonumber(ARGV[18]) do
   if left < before then redis.call('HINCRBY', ARGV[4], ARGV[name], before - left) end
   if left == 0 then break end
 end
-if #reply > 1 then
+if #reply > 2 then
   if was ~= '0' and id ~= '' then
     redis.call('ZREM', watching, id)
     -- One takes this worker's place; two if there is likely more to do.
