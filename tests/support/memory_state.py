@@ -11,7 +11,8 @@ from typing import Any
 from taskyard.clock import Clock
 from taskyard.errors import StateUnavailableError
 from taskyard.state import Attempt, Claim
-from taskyard.state.keys import stored_key
+from taskyard.state.keys import stored_key, stored_prefix
+from taskyard.state.values import to_json
 
 
 @dataclass
@@ -54,8 +55,9 @@ class MemoryStore:
         with self._asked("acquire"):
             key, now = stored_key(key), self._now()
             entry = self._entries.get(key)
-            is_own = entry is not None and entry.claim.state == "held" and entry.claim.owner == owner
-            if entry is not None and not is_own and not entry.released_by and entry.ends_at > now:
+            held = self._held_by(key, owner)
+            is_own = held is not None and held.claim.state == "held"
+            if entry is not None and not is_own and not self._is_free(entry):
                 entry.claim = replace(entry.claim, duplicates=entry.claim.duplicates + 1)
                 return Attempt(False, self._shown(entry))
             if entry is None or not is_own:
@@ -76,7 +78,7 @@ class MemoryStore:
 
     def complete(self, key: str, *, owner: str, result: Any, remember_seconds: float) -> bool:
         with self._asked("complete"):
-            text = json.dumps(result, allow_nan=False)
+            text = to_json(result, what="The result")
             entry = self._held_by(key, owner)
             if entry is None:
                 return False
@@ -108,7 +110,7 @@ class MemoryStore:
             found = [
                 self._shown(entry)
                 for key, entry in self._entries.items()
-                if key.startswith(prefix) and not self._is_free(entry)
+                if key.startswith(stored_prefix(prefix)) and not self._is_free(entry)
             ]
             return sorted(found, key=lambda claim: (claim.since, claim.key))[:limit]
 
