@@ -19,7 +19,8 @@ from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
-from taskyard.tasks import arguments, definition, publish, redaction, unique, unique_publish
+from taskyard.tasks import arguments, definition, publish, unique, unique_publish
+from taskyard.tasks.representations import shown_representations
 
 # Below these, stock Celery loses children without a bound and Kombu has no batch publish.
 FLOORS = {"celery": (5, 7), "kombu": (5, 7)}
@@ -161,10 +162,9 @@ class TaskyardCelery(celery.Celery):
         )
 
     def _redact(self, task: Any, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
-        if getattr(task, "redact", None):
-            shown_args, shown_kwargs = task.redacted(args or (), kwargs or {})
-            options["argsrepr"] = redaction.representation(tuple(shown_args))
-            options["kwargsrepr"] = redaction.representation(shown_kwargs)
+        shown = None if task is None else shown_representations(task, args or (), kwargs or {})
+        if shown is not None:
+            options["argsrepr"], options["kwargsrepr"] = shown
 
     def _send_now(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
         return publish.publish_within_budget(

@@ -6,6 +6,7 @@ in `taskyard.tasks.publish`; both are short enough to read.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -15,8 +16,9 @@ import celery
 from celery.exceptions import CDeprecationWarning, Reject
 
 from taskyard.retry import RetryPolicy
-from taskyard.tasks import definition, redaction
+from taskyard.tasks import attempts, definition, redaction
 from taskyard.tasks.bulk import BulkResult, enqueue_many
+from taskyard.tasks.canvas_parts import published_limits
 from taskyard.tasks.outcome import keep_late_failure
 from taskyard.tasks.publish import is_broker_failure, published_now
 from taskyard.tasks.run import Layer, layers_of, run_task
@@ -105,16 +107,17 @@ class Task(celery.Task):
             return super().__call__(*args, **kwargs)
         return run_task(self, args, kwargs)
 
-    def retry(self, *args: Any, **kwargs: Any) -> Any:
+    def retry(self, args: Any = None, kwargs: Any = None, exc: Any = None, *rest: Any, **options: Any) -> Any:
         """Run the task again; see Celery's `Task.retry`.
 
-        Differs from Celery in two points: the retry is published at once, also inside a transaction (which
-        the `Retry` exception is about to roll back), and if the broker does not take it the message is put
-        back instead of being rejected for good.
+        Differs from Celery in three points: the retry is published at once, also inside a transaction (which
+        the `Retry` exception is about to roll back); if the broker does not take it the message is put back
+        instead of being rejected for good; and the message carries this run as an attempt.
         """
+        error = exc if isinstance(exc, BaseException) else sys.exception()
         try:
-            with published_now():
-                return super().retry(*args, **kwargs)
+            with published_now(), attempts.noted(self.request, error):
+                return super().retry(args, kwargs, exc, *rest, **options)
         except Reject as reject:
             if is_broker_failure(reject.reason):
                 raise Reject(reject.reason, requeue=True) from reject
@@ -125,6 +128,17 @@ class Task(celery.Task):
                 raise
             # Celery's text shows the arguments
             raise self.MaxRetriesExceededError(f"Can't retry {self.name}[{self.request.id}]") from None
+
+    def signature_from_request(
+        self, request: Any = None, args: Any = None, kwargs: Any = None, queue: Any = None, **options: Any
+    ) -> Any:
+        """Return the call of a run, to be published again; with the limits that the caller gave, if any.
+
+        Celery's would state those of this run: the queue's, once changed, would not hold for what is retried.
+        """
+        hard, soft = published_limits(self.request if request is None else request)
+        options = {"time_limit": hard, "soft_time_limit": soft, **options}
+        return super().signature_from_request(request, args, kwargs, queue, **options)
 
     def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, _: Any) -> None:
         """Celery's hook for every final failure; keeps those that ended after the task's own code.

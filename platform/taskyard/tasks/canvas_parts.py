@@ -61,7 +61,7 @@ _OPTIONS = {
     "replaced_task_nesting": "replaced_task_nesting",
 }
 # Celery's tasks that call another one for each of a list of arguments.
-_MAPS = ("celery.map", "celery.starmap", "celery.chunks")
+MAPS = ("celery.map", "celery.starmap", "celery.chunks")
 _OWN = "celery."
 
 
@@ -169,7 +169,7 @@ def shown_call(
     task = app.tasks.get(name)
     if not isinstance(args, (list, tuple)) or not isinstance(kwargs, Mapping):
         return [MASK], {}
-    if task is None or (name in _MAPS and _hides(args, kwargs, app)):
+    if task is None or (name in MAPS and maps_what_is_hidden(args, kwargs, app)):
         return [MASK] * len(args), dict.fromkeys(kwargs, MASK)
     marked = getattr(task, "redact", None)
     if marked:
@@ -178,8 +178,8 @@ def shown_call(
     return shown(list(args), app, depth + 1), shown(dict(kwargs), app, depth + 1)
 
 
-def _hides(args: Any, kwargs: Mapping[str, Any], app: Any) -> bool:
-    """Whether the task that is called for each of a list marks any of its arguments, or is not known."""
+def maps_what_is_hidden(args: Any, kwargs: Mapping[str, Any], app: Any) -> bool:
+    """Return whether the task that is called for each of a list marks anything, or is not known."""
     inner = kwargs.get("task", args[0] if args else None)
     name = inner.get("task") if isinstance(inner, Mapping) else inner
     task = app.tasks.get(name)

@@ -14,9 +14,15 @@ from typing import Any
 
 import structlog
 
+from taskyard.conf import get_settings
+from taskyard.sealing import seal
+from taskyard.tasks import attempts, canvas_parts
+from taskyard.tasks.error_place import error_place, error_type
 from taskyard.tasks.plain_values import plain
 from taskyard.tasks.run_context import correlation_id_of
-from taskyard.tasks.traceback import error_text, task_traceback
+from taskyard.tasks.scrubbing import is_needed as has_marks
+from taskyard.tasks.scrubbing import scrubber_of
+from taskyard.tasks.traceback import described, task_traceback
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
 
@@ -37,8 +43,8 @@ class Failure:
         attempts: of every run, oldest first: number, at (UTC epoch seconds), worker, error, traceback; see
             `taskyard.tasks.attempts`.
         error_type: qualified name of the exception; "" where there was none.
-        error_place: `file.py:line in function` of the innermost frame in the task's own code. With task name and
-            error type, it makes the fingerprint by which the same fault is grouped.
+        error_place: `file.py:line in function` of the innermost frame in the task's own code. With task name
+            and error type, it makes the fingerprint by which the same fault is grouped.
         raw: the message as it came, where no task was run. Nobody knows what in it is marked.
     """
 
@@ -103,13 +109,19 @@ def shorten(text: str) -> str:
 
 
 def _content_of(failure: Failure) -> dict[str, str]:
-    """Return what is needed to run the task again."""
-    return {
+    """Return what is needed to run the task again; what may not be shown is encrypted, as in the store."""
+    shown = {
         "args": json.dumps(plain(failure.args)),
         "kwargs": json.dumps(plain(failure.kwargs)),
+        "canvas": json.dumps(plain(failure.canvas)),
         "headers": json.dumps(plain(failure.headers)),
-        "raw": failure.raw,
     }
+    true = [failure.true_args, failure.true_kwargs, failure.true_canvas]
+    if any(true) and plain(true) != plain([failure.args, failure.kwargs, failure.canvas]):
+        shown["sealed"] = seal(plain(true), get_settings())
+    if failure.raw:
+        shown["sealed_raw"] = seal(failure.raw, get_settings())
+    return shown
 
 
 def from_run(
@@ -121,9 +133,16 @@ def from_run(
     error: BaseException,
     reason: str,
 ) -> Failure:
-    """Return the failure of a run, with marked arguments masked."""
-    shown_args, shown_kwargs = task.redacted(args, dict(kwargs))
+    """Return the failure of a run: as it may be shown, with marked arguments masked, and as it is."""
+    app = task.app
+    shown_args, shown_kwargs = canvas_parts.shown_call(task.name, args, kwargs, app)
+    true_canvas = canvas_parts.canvas_of(request)
+    scrubber = scrubber_of(task, args, kwargs) if has_marks(task) else None
+    scrub = (lambda text: text) if scrubber is None else scrubber.text
     delivery = request.delivery_info or {}
+    headers = dict(request.headers or {})
+    earlier = attempts.earlier_attempts(headers)
+    headers.pop(attempts.HEADER, None)
     return Failure(
         task_name=task.name,
         task_id=str(request.id),
@@ -132,9 +151,19 @@ def from_run(
         priority=delivery.get("priority"),
         args=shown_args,
         kwargs=shown_kwargs,
-        headers=dict(request.headers or {}),
+        true_args=list(args),
+        true_kwargs=dict(kwargs),
+        canvas=canvas_parts.shown(true_canvas, app),
+        true_canvas=true_canvas,
+        worker=request.hostname or "",
+        attempts=attempts.with_attempt(earlier, error, worker=request.hostname, scrubber=scrubber),
+        error_type=error_type(error),
+        error_place=error_place(error),
+        headers=headers,
         correlation_id=correlation_id_of(request),
         retries=request.retries or 0,
-        error=f"{type(error).__name__}: {error_text(error)}",
-        traceback="".join(traceback_module.format_exception(type(error), error, task_traceback(error))),
+        error=scrub(described(error)),
+        traceback=scrub(
+            "".join(traceback_module.format_exception(type(error), error, task_traceback(error)))
+        ),
     )

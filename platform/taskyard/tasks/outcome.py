@@ -15,7 +15,7 @@ from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import ArgumentError, OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
-from taskyard.tasks import failures
+from taskyard.tasks import attempts, failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
 from taskyard.tasks.scrubbing import true_error
@@ -111,13 +111,14 @@ def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, r
         failures.record(failures.from_run(task, request, args, kwargs, error=error, reason=reason))
     except Exception as store_error:
         log.exception("dead letter not stored, the task runs again", reason=reason)
-        raise _after_store_failure(task, request, store_error) from error
+        raise _after_store_failure(task, request, error, store_error) from error
     setattr(request, _SETTLED, True)
 
 
-def _after_store_failure(task: Any, request: Any, store_error: Exception) -> Exception:
+def _after_store_failure(task: Any, request: Any, error: Exception, store_error: Exception) -> Exception:
     try:
-        return _run_later(task, request, STORE_RETRY_SECONDS, "the dead letter store is away")
+        with attempts.noted(request, error):
+            return _run_later(task, request, STORE_RETRY_SECONDS, "the dead letter store is away")
     except Exception:
         return Reject(store_error, requeue=True)
 

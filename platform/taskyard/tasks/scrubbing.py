@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from taskyard.errors import RedactedError
 from taskyard.marked_values import Scrubber, scrubbing
-from taskyard.tasks import redaction
+from taskyard.tasks import canvas_parts, redaction
 from taskyard.tasks.error_scrubbing import scrubbed_error
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def is_needed(task: Any) -> bool:
     """Return whether runs of the task go through this layer."""
-    return bool(task.redact)
+    return bool(task.redact) or task.name in canvas_parts.MAPS
 
 
 def scrub_errors(run: Run, call_next: Callable[[], Any]) -> Any:
@@ -40,6 +40,9 @@ def scrub_errors(run: Run, call_next: Callable[[], Any]) -> Any:
 
 def scrubber_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scrubber:
     """Return what hides the marked arguments of a call."""
+    if task.name in canvas_parts.MAPS:
+        is_hidden = canvas_parts.maps_what_is_hidden(args, kwargs, task.app)
+        return Scrubber(lambda: [kwargs.get("it"), args[1:]] if is_hidden else [])
     return Scrubber(lambda: redaction.marked_values(args, kwargs, run=task.run, marked=task.redact))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
+from taskyard.errors import RedactedError
+
 _OWN_CODE = str(Path(__file__).parent)
 
 
@@ -14,6 +16,13 @@ def task_traceback(error: BaseException) -> TracebackType | None:
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
         traceback = traceback.tb_next
     return traceback or error.__traceback__
+
+
+def described(error: BaseException) -> str:
+    """Return type and text of an error."""
+    text = error_text(error)
+    # a stand-in begins with the type of the error that it stands in for
+    return text if isinstance(error, RedactedError) else f"{type(error).__name__}: {text}"
 
 
 def error_text(error: object) -> str:

@@ -13,6 +13,7 @@ from celery.exceptions import Retry
 from celery.utils.saferepr import saferepr
 
 from taskyard.correlation import correlated
+from taskyard.tasks.attempts import noted
 from taskyard.tasks.publish import published_now
 
 # Message header: how often the process of this task has died. Kept over retries and redelivery by a retry.
@@ -28,10 +29,13 @@ def count_loss(context: Any) -> int:
     return losses
 
 
-def publish_again(request: Any, losses: int) -> float:
+def publish_again(request: Any, losses: int, error: BaseException) -> float:
     """Publish the call of a worker-side request once more, and return the delay in seconds.
 
     The first run after a loss comes soon, later ones wait.
+
+    Args:
+        error: how the process was lost; the message carries it as an attempt.
 
     Raises:
         PublishError: the broker did not take it.
@@ -39,7 +43,7 @@ def publish_again(request: Any, losses: int) -> float:
     """
     task, context = request.task, request._context
     delay_seconds = float(task.retry_policy.delay_seconds(losses) / 2)
-    with correlated(request.correlation_id), published_now():
+    with correlated(request.correlation_id), published_now(), noted(context, error):
         task.signature_from_request(
             context, countdown=delay_seconds, retries=context.retries or 0
         ).apply_async()

@@ -14,8 +14,12 @@ from celery.worker.request import Request as CeleryRequest
 
 from taskyard.correlation import HEADER as CORRELATION_HEADER
 from taskyard.tasks import failures
+from taskyard.tasks.canvas_parts import PUBLISHED_LIMITS
 from taskyard.tasks.publish import is_broker_failure
+from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.run_log import run_fields
+from taskyard.tasks.scrubbing import is_needed as has_marks
+from taskyard.tasks.scrubbing import scrubber_of
 from taskyard.worker.losses import announce_again, count_loss, publish_again
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -30,10 +34,20 @@ class Request(CeleryRequest):
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         check_headers(self._request_dict)
-        self.time_limits = self._limits(*(self.time_limits or (None, None)))
+        published_limits = self.time_limits or (None, None)
+        self.time_limits = self._limits(*published_limits)
         self._request_dict["timelimit"] = list(self.time_limits)
+        self._request_dict["properties"] = {**(message.properties or {}), PUBLISHED_LIMITS: published_limits}
         # Celery puts the message property of this name here, which is the task id; the header is ours.
         self._request_dict["correlation_id"] = (message.headers or {}).get(CORRELATION_HEADER) or self.id
+        self._show_nothing_marked()
+
+    def _show_nothing_marked(self) -> None:
+        """Replace what the message says for people: whoever has published it may not know what is marked."""
+        shown = shown_representations(self._task, self._args, self._kwargs)
+        if shown is not None:
+            self._argsrepr, self._kwargsrepr = shown
+            self._request_dict["argsrepr"], self._request_dict["kwargsrepr"] = shown
 
     def _limits(self, hard: float | None, soft: float | None) -> tuple[float | None, float | None]:
         """Return (hard, soft): those of the message, else of the task, else of the queue it came from."""
@@ -52,9 +66,16 @@ class Request(CeleryRequest):
     def info(self, safe: bool = False) -> dict[str, Any]:
         """Return what `inspect` shows; marked arguments are masked."""
         shown = super().info(safe=safe)
-        if getattr(self._task, "redact", None):
+        if has_marks(self._task):
             shown["args"], shown["kwargs"] = self._argsrepr, self._kwargsrepr
         return shown
+
+    def send_event(self, type: str, **fields: Any) -> None:
+        """Send a monitoring event; a result or an error in it shows no marked argument."""
+        if has_marks(self._task):
+            scrub = scrubber_of(self._task, self._args, self._kwargs).text
+            fields = {name: scrub(text) if isinstance(text, str) else text for name, text in fields.items()}
+        super().send_event(type, **fields)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """A limit has passed. The pool reports a hard one as a failure too, first or second."""
@@ -96,7 +117,7 @@ class Request(CeleryRequest):
     def _run_again(self, error: BaseException, exc_info: Any, losses: int) -> bool:
         """Publish the task again. Return False if that will never succeed."""
         try:
-            delay_seconds = publish_again(self, losses)
+            delay_seconds = publish_again(self, losses, error)
         except Exception as publish_error:
             log.exception("the task is not published again", task_id=self.id)
             if not is_broker_failure(publish_error):
