@@ -17,7 +17,8 @@ from taskyard.conf import Settings, get_settings
 from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
-from taskyard.tasks import arguments, definition, publish, redaction, unique
+from taskyard.state import StateStore, state_store
+from taskyard.tasks import arguments, definition, publish, redaction, unique, unique_publish
 from taskyard.tasks.direct import DirectPublish
 from taskyard.tasks.task_ids import new_task_id
 
@@ -51,6 +52,11 @@ class TaskyardCelery(celery.Celery):
     def settings(self) -> Settings:
         """The validated settings."""
         return self.taskyard.settings or get_settings()
+
+    @cached_property
+    def state_store(self) -> StateStore:
+        """Where the claims and leases of its tasks are."""
+        return state_store(self.settings)
 
     @cached_property
     def router(self) -> QueueRouter:
@@ -116,9 +122,10 @@ class TaskyardCelery(celery.Celery):
         task = options.get("task_type") or self._tasks.get(name)
         on_commit = options.pop("on_commit", getattr(task, "on_commit", True))
         self.prepare_call(name, args, kwargs, task_id, options)
+        call = unique.take_unique_call(name, task, args, kwargs, options)
         if publish.must_wait_for_commit(on_commit):
-            return self._send_after_commit(name, args, kwargs, task_id, options)
-        return self._send_unique(name, args, kwargs, task_id, options)
+            return self._send_after_commit(name, args, kwargs, task_id, options, call)
+        return self._send_unique(name, args, kwargs, task_id, options, call)
 
     def prepare_call(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> None:
         """Check a call, and complete its options: priority, headers, and the text that may be shown of it.
@@ -142,15 +149,21 @@ class TaskyardCelery(celery.Celery):
         )
         self._redact(task, args, kwargs, options)
 
-    def _send_unique(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
-        task = options.get("task_type") or self._tasks.get(name)
-        if not unique.is_needed(task, options):
+    def _send_unique(
+        self,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        options: dict[str, Any],
+        call: unique.UniqueCall | None,
+    ) -> Any:
+        if call is None:
             return self._send_now(name, args, kwargs, task_id, options)
-        return unique.publish_unique(
+        return unique_publish.publish_unique(
             self,
-            task,
-            args or (),
-            kwargs or {},
+            options.get("task_type") or self._tasks.get(name),
+            call,
             task_id,
             options,
             lambda final: self._send_now(name, args, kwargs, task_id, final),
@@ -184,13 +197,26 @@ class TaskyardCelery(celery.Celery):
         )
 
     def _send_after_commit(
-        self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]
+        self,
+        name: str,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        options: dict[str, Any],
+        call: unique.UniqueCall | None,
     ) -> Any:
         # As they are now: the caller may go on to change them. A producer may be closed by then.
         args, kwargs = copy.deepcopy(args), copy.deepcopy(kwargs)
         options = {key: value for key, value in options.items() if key not in ("producer", "publisher")}
-        publish.after_commit(lambda: self._send_unique(name, args, kwargs, task_id, options))
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
+
+        def send() -> None:
+            sent = self._send_unique(name, args, kwargs, task_id, options, call)
+            if call is not None:
+                # which call this one repeats is known now
+                result.id, result.is_duplicate = sent.id, sent.is_duplicate
+
+        publish.after_commit(send)
         result.ignored = options.get("ignore_result", True)
         parent = self.current_worker_task
         if parent is not None and options.get("add_to_parent", True):

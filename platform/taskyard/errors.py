@@ -20,6 +20,8 @@
     │   ├── ClaimLostError        the claim or lease of the run belongs to another one by now
     │   └── RedactedError         stands in for an error whose text shows a marked argument
     ├── DeadLetterError           a dead letter cannot be replayed or discarded as asked
+    │   ├── DeadLetterNotOpenError      ... because it has been already, or is just being
+    │   └── DeadLetterNotPublishedError ... because the broker did not take its message; ask again later
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -29,6 +31,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from kombu.exceptions import OperationalError
@@ -147,11 +150,35 @@ class ClaimLostError(RunError):
 
 
 class RedactedError(RunError):
-    """Stands in for an error whose text shows a marked argument; its name and its text are masked in here."""
+    """Stands in for an error whose text shows a marked argument, where that could not be masked in its place.
+
+    Its text is the name of that error and its text, masked.
+
+    Attributes:
+        type_name: qualified name of the error's type.
+        original: the error itself, with everything that it shows; only in the process of the run.
+    """
+
+    def __init__(self, text: str, *, original: BaseException | None = None) -> None:
+        self.original = original
+        kind = type(self if original is None else original)
+        self.type_name = f"{kind.__module__}.{kind.__qualname__}"
+        super().__init__(text if original is None else f"{kind.__name__}: {text}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, {"type_name": self.type_name}
 
 
 class DeadLetterError(TaskyardError):
     """A dead letter cannot be replayed or discarded as asked. Nothing was changed."""
+
+
+class DeadLetterNotOpenError(DeadLetterError):
+    """The dead letter has been replayed or discarded already, or is being replayed now."""
+
+
+class DeadLetterNotPublishedError(DeadLetterError):
+    """The broker did not take the message of a replay. The dead letter is open, and can be replayed again."""
 
 
 class LaunchError(TaskyardError):

@@ -62,17 +62,22 @@ def watch_import() -> dict:
 
 def test_the_public_names_are_exactly_these():
     assert sorted(taskyard.__all__) == [
+        "Breaker",
         "Cancel",
         "Exponential",
         "Fixed",
+        "IdempotentTask",
         "NameRule",
         "Never",
         "Priority",
         "QueueRouter",
         "QueueSpec",
+        "SingletonTask",
         "Snooze",
         "Task",
+        "breaker",
         "create_app",
+        "effect_once",
     ]
 
 

@@ -41,10 +41,10 @@ def now() -> float:
     return SYSTEM_CLOCK.now().timestamp()
 
 
-def run(task, *args, headers=None, retries=0, queue="default", priority=5, **kwargs):
+def run(task, *args, task_id="id-1", headers=None, retries=0, queue="default", priority=5, **kwargs):
     """Run a task as a worker does with a message that has come from a queue."""
     task.push_request(
-        id="id-1",
+        id=task_id,
         task=task.name,
         args=args,
         kwargs=kwargs,

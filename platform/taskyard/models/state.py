@@ -8,7 +8,10 @@ KEY_LENGTH = 255
 
 
 class Claim(models.Model):
-    """One claim of the database state store; see `taskyard.state.interface`. A freed one stays, for its fence."""
+    """One claim of the database state store; see `taskyard.state.interface`.
+
+    Rows stay for a while after their end, and are deleted by the store itself.
+    """
 
     class State(models.TextChoices):
         FREE = "free"
@@ -17,13 +20,14 @@ class Claim(models.Model):
 
     key = models.CharField(max_length=KEY_LENGTH, primary_key=True)
     state = models.CharField(max_length=8, choices=State.choices, default=State.FREE)
-    owner = models.CharField(max_length=64, blank=True)
+    owner = models.CharField(max_length=KEY_LENGTH, blank=True)
     fence = models.BigIntegerField(default=0)
-    holder = models.JSONField(default=dict)
+    # JSON as text: jsonb refuses some texts that JSON has, and changes some numbers
+    holder = models.TextField(default="{}")
     since = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True, db_index=True)
     duplicates = models.PositiveIntegerField(default=0)
-    result = models.JSONField(null=True)
+    result = models.TextField(null=True)
 
     def __str__(self) -> str:
         return f"{self.key} ({self.state})"
@@ -33,7 +37,9 @@ class Register(models.Model):
     """The latest value of something, of the database state store."""
 
     key = models.CharField(max_length=KEY_LENGTH, primary_key=True)
-    value = models.CharField(max_length=KEY_LENGTH)
+    value = models.TextField()
+    # what it held before this value, for a writer whose answer was lost
+    before = models.TextField(null=True)
     expires_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:

@@ -1,10 +1,17 @@
 """What every state store promises; `tests/contract/` holds each one to it.
 
 A key has at most one claim at any moment. A claim is *held* by an owner until its lease ends, and can become
-*done*, with a result, for as long as its time to live. All times are the store's own: clients' clocks may differ.
+*done*, with a result, for as long as its time to live. All times are the store's own: clients' clocks may
+differ.
 
-Every operation on a claim names the owner (a token that is made anew for each run, never a task id), and changes
-nothing if the claim belongs to somebody else by now.
+Every operation on a claim names the owner (a token that is made anew for each run, never a task id), and
+changes nothing if the claim belongs to somebody else by now.
+
+A lease that has ended makes the claim free for others. As long as nobody else has taken it, it is still the
+owner's: renewing, completing and releasing it succeed, for at least `LATE_SECONDS` after its end.
+
+Any text that is not empty is a key. One that no database could hold is stored as its beginning and a digest,
+and `Claim.key` says how.
 """
 
 from __future__ import annotations
@@ -15,7 +22,10 @@ from typing import Any, Literal, Protocol
 
 from taskyard.errors import StateUnavailableError
 
-__all__ = ["Attempt", "Claim", "StateStore", "StateUnavailableError"]
+__all__ = ["LATE_SECONDS", "Attempt", "Claim", "StateStore", "StateUnavailableError"]
+
+# For how long an ended lease that nobody else wanted is still its owner's.
+LATE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +36,8 @@ class Claim:
         key: what is claimed.
         state: "held" or "done".
         owner: token of the run that holds it, or has completed it.
-        fence: grows with each new holder of the key; for the task's own writes ("where fence < mine").
+        fence: grows with each new holder of the key; for the task's own writes ("where fence < mine"). It is
+            below 2 ** 53, and grows in leaps.
         holder: who that is, for people and for comparing: task_id, task, worker.
         since: UTC epoch seconds, when it was taken.
         expires_in_seconds: until the lease (held) or the memory (done) ends, from the moment of the answer.
@@ -61,23 +72,28 @@ class Attempt:
 class StateStore(Protocol):
     """Claims, leases and registers, shared by the fleet.
 
-    Every method raises `StateUnavailableError` if the store does not answer within the timeout that it was made
-    with; then nobody knows whether the operation happened, and repeating it with the same owner is safe.
+    Every method raises `StateUnavailableError` if the store does not answer within the timeout that it was
+    made with; then nobody knows whether the operation happened, and repeating it with the same owner is safe.
     """
 
     name: str
 
     def acquire(self, key: str, *, owner: str, holder: Mapping[str, Any], lease_seconds: float) -> Attempt:
-        """Take the claim if it is free or its lease has ended; again by the same owner, it is renewed.
+        """Take the claim if it is free or its lease has ended.
 
-        A claim that is done is never granted while it is remembered. Not granted counts one duplicate.
+        Again by the same owner, it is renewed, with the same fence. A claim that is done is never granted
+        while it is remembered. Not granted counts one duplicate.
         """
 
     def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
         """Prolong a held claim. Return False if it is not the owner's any more (nothing changes then)."""
 
     def complete(self, key: str, *, owner: str, result: Any, remember_seconds: float) -> bool:
-        """Mark a held claim as done, with its JSON result. Return False if it is not the owner's any more."""
+        """Mark a held claim as done, with its JSON result. Return False if it is not the owner's any more.
+
+        Raises:
+            TypeError: the result is not JSON; nothing has changed.
+        """
 
     def release(self, key: str, *, owner: str) -> bool:
         """Free a held claim. Return False if it is not the owner's any more, or done."""
@@ -95,7 +111,7 @@ class StateStore(Protocol):
         """Return the claims whose keys begin so, oldest first, at most `limit`."""
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
-        """Set a register and return what it held before. The last writer wins."""
+        """Set a register and return what it held before this value; None if nothing. The last writer wins."""
 
     def read_latest(self, key: str) -> str | None:
         """Return the value of a register; None if it was never set or is forgotten."""
@@ -105,3 +121,6 @@ class StateStore(Protocol):
 
     def ping(self) -> None:
         """Return if the store answers."""
+
+    def close_thread(self) -> None:
+        """Give back what the store keeps for the calling thread, for a thread that ends or rests."""

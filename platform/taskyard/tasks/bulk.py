@@ -15,6 +15,7 @@ from taskyard.masking import mask_url
 from taskyard.tasks import direct_bulk
 from taskyard.tasks.publish import after_commit, must_wait_for_commit, published_now
 from taskyard.tasks.task_ids import new_task_id
+from taskyard.tasks.unique import refuse_bulk
 from taskyard.transport.deadline import deadline
 
 # A push, and on queues that expire a prolongation: with room for both nothing is sent before the end.
@@ -37,6 +38,7 @@ def enqueue_many(task: Any, calls: Iterable[Any], *, chunk_size: int, options: d
     """See `taskyard.Task.enqueue_many`. Each chunk has the publish budget of one message."""
     if chunk_size < 1:
         raise ArgumentError(f"enqueue_many has chunk_size={chunk_size}. It must be 1 or more.")
+    refuse_bulk(task, options)
     options = dict(options)
     on_commit = options.pop("on_commit", task.on_commit)
     checked = _checked(task, calls)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from taskyard.errors import TaskDefinitionError, did_you_mean
@@ -10,6 +12,8 @@ from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.queues import QueueSpec
 from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique
 
+# Options that only tasks with this base have.
+_OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS}
 _FEATURES = (scrubbing, cancelling, breaking, singleton, idempotency, soft_limit, unique)
 
 # Options that Celery's decorators take without there being a class attribute of that name.
@@ -54,16 +58,23 @@ def check_options(task_class: type[Any], base: type[Any]) -> None:
         # functions are hooks: on_failure=..., before_start=...
         is_hook = name in methods and (callable(value) or isinstance(value, classmethod))
         if not name.startswith("_") and name not in options and not is_hook:
-            raise TaskDefinitionError(
-                f"{task} has the unknown option {name!r}.{did_you_mean(name, options)} "
-                "See the guide page on tasks for the options."
-            )
+            raise TaskDefinitionError(f"{task} has {_unknown_option(name, options)}")
+
+
+def _unknown_option(name: str, options: Iterable[str]) -> str:
+    for base, names in _OPTIONS_OF_BASES.items():
+        if name in names:
+            return f"the option {name!r}, which is one of {base}. Give base={base}, too."
+    known = [*options, *chain.from_iterable(_OPTIONS_OF_BASES.values())]
+    suggestion = did_you_mean(name, known)
+    return f"the unknown option {name!r}.{suggestion} See the guide page on tasks for the options."
 
 
 def _is_method(base: type[Any], name: str) -> bool:
     # static: reading `app` of a class looks for the current application
     attribute = inspect.getattr_static(base, name)
-    return callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
+    is_read_only = isinstance(attribute, property) and attribute.fset is None
+    return is_read_only or callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
 def check_priority(priority: int, *, where: str) -> None:

@@ -30,8 +30,10 @@ class Failure:
     Args:
         args, kwargs: as they may be shown: marked arguments are masked.
         true_args, true_kwargs: as they are, for the store to encrypt where they differ from those shown.
-        canvas: what follows the task and belongs to its call (callbacks, errbacks, chain, chord, group_id,
-            group_index, root_id, parent_id, ...), so that a replay goes on where the failure broke off.
+        canvas: what follows the task and belongs to its call (callbacks, errbacks, chain, chord, group,
+            group_index, root_id, parent_id, ...), so that a replay goes on where the failure broke off; see
+            `taskyard.tasks.canvas_parts`. As it may be shown: what the tasks in it have marked is masked.
+        true_canvas: the same with the true arguments, for the store to encrypt where it differs.
         attempts: of every run, oldest first: number, at (UTC epoch seconds), worker, error, traceback; see
             `taskyard.tasks.attempts`.
         error_type: qualified name of the exception; "" where there was none.
@@ -50,6 +52,7 @@ class Failure:
     true_args: Sequence[Any] = field(default=(), repr=False)
     true_kwargs: Mapping[str, Any] = field(default_factory=dict, repr=False)
     canvas: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    true_canvas: Mapping[str, Any] = field(default_factory=dict, repr=False)
     worker: str = ""
     attempts: Sequence[Mapping[str, Any]] = ()
     error_type: str = ""

@@ -13,11 +13,13 @@ import structlog
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.errors import OutOfMemoryError
+from taskyard.errors import ArgumentError, OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
+from taskyard.tasks.scrubbing import true_error
+from taskyard.tasks.signature_fit import misfit
 from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
@@ -26,11 +28,17 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("taskyard.task")
 
 STORE_RETRY_SECONDS = 10.0
+# What is never dropped: `on_exhausted` is about retries that have ended, this needs a person.
+_NEVER_DROPPED = ("not_retryable", "wrong_signature")
 # Set on the request of a run whose failure is recorded, or dropped on purpose.
 _SETTLED = "failure_is_settled"
 
 
 def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
+    wrong = misfit(run.task, run.args, run.kwargs)
+    if wrong is not None:
+        # A deployment has changed the signature, mostly: it would fail each time, and a person has to look.
+        _fail(run, wrong, "wrong_signature")
     try:
         return call_next()
     except (Retry, Ignore):
@@ -55,11 +63,14 @@ def age_seconds(request: Any) -> float:
 
 
 def _retry_or_fail(run: Run, error: Exception) -> None:
-    task, request = run.task, run.request
-    if isinstance(error, MaxRetriesExceededError):
+    task, request, true = run.task, run.request, true_error(error)
+    if isinstance(true, MaxRetriesExceededError):
         _fail(run, error, "retries_exhausted")
+    if isinstance(true, ArgumentError):
+        # wrong each time: a call without a usable key, a child that cannot be published
+        _fail(run, error, "not_retryable")
     decision = task.retry_policy.decide(
-        error, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
+        true, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
     )
     if not decision.is_retry:
         _fail(run, error, decision.reason)
@@ -83,7 +94,7 @@ def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> No
 
 def _fail(run: Run, error: Exception, reason: str) -> None:
     """Record the final failure, then let the exception end the run."""
-    if run.task.on_exhausted == "drop" and reason != "not_retryable":
+    if run.task.on_exhausted == "drop" and reason not in _NEVER_DROPPED:
         log.warning("task dropped", reason=reason, error=type(error).__name__)
         setattr(run.request, _SETTLED, True)
     else:

@@ -65,17 +65,31 @@ def redact_arguments(
     """
     if not marked:
         return list(args), dict(kwargs)
-    if "*" in marked:
-        return [MASK] * len(args), dict.fromkeys(kwargs, MASK)
-    names = parameters_of(run)
-    shown_args = [
-        MASK if _is_marked_place(place, names, marked) else value for place, value in enumerate(args)
-    ]
-    shown_kwargs = {
-        name: MASK if name in marked or (name not in names.named and names.options in marked) else value
-        for name, value in kwargs.items()
-    }
+    places, names = _marked_places(args, kwargs, run=run, marked=marked)
+    shown_args = [MASK if place in places else value for place, value in enumerate(args)]
+    shown_kwargs = {name: MASK if name in names else value for name, value in kwargs.items()}
     return shown_args, shown_kwargs
+
+
+def marked_values(
+    args: Sequence[Any], kwargs: Mapping[str, Any], *, run: Callable[..., Any], marked: Collection[str]
+) -> list[Any]:
+    """Return the values that `redact_arguments` masks."""
+    places, names = _marked_places(args, kwargs, run=run, marked=marked)
+    return [args[place] for place in places] + [kwargs[name] for name in names]
+
+
+def _marked_places(
+    args: Sequence[Any], kwargs: Mapping[str, Any], *, run: Callable[..., Any], marked: Collection[str]
+) -> tuple[Collection[int], Collection[str]]:
+    """Return the places and the names of the arguments that are marked."""
+    if "*" in marked:
+        return range(len(args)), kwargs.keys()
+    names = parameters_of(run)
+    places = {place for place in range(len(args)) if _is_marked_place(place, names, marked)}
+    return places, {
+        name for name in kwargs if name in marked or (name not in names.named and names.options in marked)
+    }
 
 
 def _is_marked_place(place: int, names: Parameters, marked: Collection[str]) -> bool:

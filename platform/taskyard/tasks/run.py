@@ -1,6 +1,7 @@
 """The life of one run in the worker, as one readable list.
 
-    RUN = correlate > scrub > log > outcome > cancel > breaker > singleton > claim > soft limit > the task's code
+    RUN = correlate > log > unique (end) > outcome > scrub > cancel > unique (replaced) > breaker > singleton
+          > unique (start) > claim > soft limit > the task's code
 
 Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides
 what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, `Snooze` and `Cancel`, or an exception for a
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit
+from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique_run
 from taskyard.tasks.outcome import settle_outcome
 from taskyard.tasks.run_context import correlate
 from taskyard.tasks.run_log import log_run
@@ -21,11 +22,20 @@ from taskyard.tasks.run_log import log_run
 
 @dataclass(slots=True)
 class Run:
-    """One execution of a task: what the layers look at."""
+    """One execution of a task: what the layers look at.
+
+    Attributes:
+        log_start: writes the line that says that the run has started; a parked run has none.
+        is_parked: a circuit breaker has not let it begin.
+        has_begun: the task's own code was reached.
+    """
 
     task: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    log_start: Callable[[], None] = lambda: None
+    is_parked: bool = False
+    has_begun: bool = False
 
     @property
     def request(self) -> Any:
@@ -42,12 +52,15 @@ def _always(_task: Any) -> bool:
 # Each layer, and which tasks need it.
 RUN: tuple[tuple[Layer, Callable[[Any], bool]], ...] = (
     (correlate, _always),  # the correlation id of the message is the one of everything published inside
-    (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
     (log_run, _always),  # one line at the start, one at the end, with the same fields
+    (unique_run.free_at_end, _always),  # after its end for good, an equal call is published again
     (settle_outcome, _always),  # success, retry, snooze, cancel, or final failure and its dead letter
+    (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
     (cancelling.obey_cancel, cancelling.is_needed),  # cancelled while it waited: it does not start
+    (unique_run.leave_out_replaced, _always),  # a newer call has replaced it: it does not start
     (breaking.pass_breaker, breaking.is_needed),  # what it calls is down: parked, no attempt used up
     (singleton.hold_singleton, singleton.is_needed),  # one at a time by key
+    (unique_run.free_at_start, _always),  # from its start on, an equal call is published again
     (idempotency.claim_once, idempotency.is_needed),  # once by key; a duplicate gets the first result
     (soft_limit.watch_soft_limit, soft_limit.is_needed),  # a swallowed soft limit is no success
 )
@@ -65,6 +78,7 @@ def run_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     def call(place: int) -> Any:
         if place == len(layers):
+            run.has_begun = True
             return task.run(*args, **kwargs)
         return layers[place](run, lambda: call(place + 1))
 

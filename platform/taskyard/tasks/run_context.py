@@ -27,6 +27,12 @@ def header_of(request: Any, name: str, default: Any = None) -> Any:
     return (request.headers or {}).get(name, default)
 
 
+def set_header(request: Any, name: str, value: Any) -> None:
+    """Set a custom message header of a run, for the message with which it is snoozed or retried."""
+    # a dict of its own: the message's may be shared with what has been logged of it
+    request.headers = {**(request.headers or {}), name: value}
+
+
 def number_of(request: Any, name: str) -> float | None:
     """Return a custom message header that is a number; None if it is missing or something else."""
     value = header_of(request, name)

@@ -23,7 +23,11 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
     request, clock = run.request, SYSTEM_CLOCK
     fields = run_fields(run.task, request)
     with structlog.contextvars.bound_contextvars(**fields):
-        log.info("task started", wait_seconds=_wait_seconds(request, clock.now().timestamp()))
+        run.log_start = lambda: log.info(
+            "task started", wait_seconds=_wait_seconds(request, clock.now().timestamp())
+        )
+        if getattr(run.task, "breaker", None) is None:
+            run.log_start()
         started = clock.monotonic()
 
         def duration() -> float:
@@ -33,7 +37,9 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
             result = call_next()
         except Retry as outcome:
             snoozed = getattr(outcome, "snoozed", False)
-            log.info(
+            # Ten thousand parked runs would say the same; the breaker's own lines tell how many there are.
+            write = log.debug if run.is_parked else log.info
+            write(
                 "task snoozed" if snoozed else "task retried",
                 duration_seconds=duration(),
                 reason=error_text(outcome.exc if outcome.exc is not None else outcome.message or ""),

@@ -1,9 +1,19 @@
-"""The layer that keeps marked arguments out of every error that leaves a run."""
+"""The layer that keeps marked arguments out of the errors that leave the task's code, and of its log lines.
+
+It lies inside the layers that log, retry and record, so that what they see, and what Celery, its events and
+the result store see after them, is masked already. Layers inside it (breaker, claim) decide on the true
+error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from taskyard.errors import RedactedError
+from taskyard.marked_values import Scrubber, scrubbing
+from taskyard.tasks import redaction
+from taskyard.tasks.error_scrubbing import scrubbed_error
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -14,8 +24,29 @@ def is_needed(task: Any) -> bool:
     return bool(task.redact)
 
 
-def scrub_errors(_run: Run, call_next: Callable[[], Any]) -> Any:
-    return call_next()
+def scrub_errors(run: Run, call_next: Callable[[], Any]) -> Any:
+    scrubber = scrubber_of(run.task, run.args, run.kwargs)
+    with scrubbing(scrubber):
+        try:
+            return call_next()
+        except BaseException as error:
+            leaving = scrubbed_error(error, scrubber)
+    # outside of the handler, which would hang the true error on it as its context
+    try:
+        raise leaving
+    finally:
+        del leaving
+
+
+def scrubber_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scrubber:
+    """Return what hides the marked arguments of a call."""
+    return Scrubber(lambda: redaction.marked_values(args, kwargs, run=task.run, marked=task.redact))
+
+
+def true_error(error: BaseException) -> BaseException:
+    """Return the error that the task has raised: for decisions, never to be shown."""
+    original = error.original if isinstance(error, RedactedError) else None
+    return error if original is None else original
 
 
 def check_declaration(task: Any) -> None:

@@ -1,4 +1,4 @@
-"""The Lua scripts of the transport, by name.
+"""The Lua scripts of the transport, by name; other packages keep theirs in the same way.
 
 Each file in `lua/` says what it does, its keys and its arguments.
 """
@@ -34,7 +34,7 @@ class Script:
 
 
 @cache
-def script(name: str) -> Script:
-    """Return the script `lua/<name>.lua`."""
-    source = resources.files("taskyard.transport").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+def script(name: str, package: str = "taskyard.transport") -> Script:
+    """Return the script `lua/<name>.lua` of a package."""
+    source = resources.files(package).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
     return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())

@@ -3,6 +3,25 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
+CHUNK_SIZE = 500
+
+
+def seal_messages(apps, schema_editor):
+    """Encrypt the messages that were kept in clear, a chunk at a time."""
+    from taskyard.conf import get_settings
+    from taskyard.sealing import seal
+
+    letters = apps.get_model("deadletters", "DeadLetter").objects.using(schema_editor.connection.alias)
+    last = 0
+    while True:
+        chunk = list(letters.filter(pk__gt=last).exclude(raw="").order_by("pk").only("raw")[:CHUNK_SIZE])
+        if not chunk:
+            return
+        for letter in chunk:
+            letter.sealed_raw = seal(letter.raw, get_settings())
+        letters.bulk_update(chunk, ["sealed_raw"])
+        last = chunk[-1].pk
+
 
 class Migration(migrations.Migration):
 
@@ -25,6 +44,8 @@ class Migration(migrations.Migration):
                 ('replayed', models.PositiveIntegerField(default=0)),
                 ('failed', models.PositiveIntegerField(default=0, help_text='Could not be replayed; they stay open.')),
                 ('last_error', models.TextField(blank=True)),
+                ('slice_number', models.PositiveIntegerField(default=0)),
+                ('worked_at', models.DateTimeField(auto_now_add=True, help_text='When the last letter was dealt with.')),
                 ('started_by', models.CharField(max_length=150)),
                 ('started_at', models.DateTimeField(auto_now_add=True)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
@@ -50,10 +71,6 @@ class Migration(migrations.Migration):
         migrations.AlterModelOptions(
             name='deadletter',
             options={'ordering': ['-id'], 'permissions': [('replay_deadletter', 'Can replay dead letters'), ('discard_deadletter', 'Can discard dead letters'), ('reveal_deadletter', 'Can see encrypted arguments and messages')]},
-        ),
-        migrations.RemoveField(
-            model_name='deadletter',
-            name='raw',
         ),
         migrations.AddField(
             model_name='deadletter',
@@ -114,6 +131,16 @@ class Migration(migrations.Migration):
             model_name='deadletter',
             name='sealed_raw',
             field=models.TextField(blank=True, help_text='Encrypted: the message as it came, where no task was run.'),
+        ),
+        migrations.RunPython(seal_messages, migrations.RunPython.noop, elidable=True),
+        migrations.RemoveField(
+            model_name='deadletter',
+            name='raw',
+        ),
+        migrations.AddField(
+            model_name='deadletter',
+            name='replay_sealed',
+            field=models.TextField(blank=True, help_text='Encrypted: the arguments of the replay, where they were edited.'),
         ),
         migrations.AddField(
             model_name='deadletter',

@@ -55,11 +55,15 @@ class DeadLetter(models.Model):
         blank=True, help_text="Encrypted: the message as it came, where no task was run."
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    # While it is being replayed: when that began, and who asked for it.
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolved_by = models.CharField(max_length=150, blank=True)
     discard_reason = models.CharField(max_length=255, blank=True)
     # The run that a replay has started, and the dead letter whose replay ended as this one.
     replay_task_id = models.CharField(max_length=255, blank=True, db_index=True)
+    replay_sealed = models.TextField(
+        blank=True, help_text="Encrypted: the arguments of the replay, where they were edited."
+    )
     replay_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replays", db_index=True
     )

@@ -1,0 +1,91 @@
+"""What the list page reads from the table: never more than a bounded part of it, however large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
+
+from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.models import DeadLetter
+
+PER_PAGE = 50
+# Beyond this a person does not care, and counting a million rows at each look would be slow.
+COUNT_CAP = 10_000
+# A part of a text is looked for in so many of the newest rows that the rest of the filter leaves.
+SEARCH_CAP = 5_000
+ERROR_CHARACTERS = 300
+_LISTED = ("created_at", "task_name", "queue", "reason", "status", "retries")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of letters, newest first.
+
+    Args:
+        letters: at most PER_PAGE, with `short_error` in place of the whole error.
+        is_more: there are older ones.
+        count: how many there are in all pages, up to COUNT_CAP + 1.
+        found_by_id: the search text is the id of a task, a request or a letter: nothing else counts.
+        is_cut: the text was not looked for in all rows.
+    """
+
+    letters: Sequence[DeadLetter]
+    is_more: bool
+    count: int
+    found_by_id: bool = False
+    is_cut: bool = False
+
+
+def list_letters(chosen: DeadLetterFilter, *, before: int | None = None) -> Listing:
+    """Return a page of what the filter leaves.
+
+    Args:
+        before: the last letter of the page before; None for the newest page.
+    """
+    found_by_id, is_cut = False, False
+    letters = _matching(chosen)
+    if chosen.search is not None:
+        by_id = _by_id(chosen.search)
+        found_by_id = by_id.exists()
+        if found_by_id:
+            letters = by_id
+        else:
+            floor = _search_floor(chosen)
+            is_cut = floor is not None
+            letters = letters if floor is None else letters.filter(pk__gt=floor)
+    count = letters.order_by()[: COUNT_CAP + 1].count()
+    page = letters if before is None else letters.filter(pk__lt=before)
+    rows = list(page.only(*_LISTED).annotate(short_error=Left("error", ERROR_CHARACTERS))[: PER_PAGE + 1])
+    return Listing(rows[:PER_PAGE], len(rows) > PER_PAGE, count, found_by_id, is_cut)
+
+
+def open_count() -> int:
+    """Return how many letters are open, up to COUNT_CAP + 1."""
+    return DeadLetter.objects.filter(status=DeadLetter.Status.OPEN).order_by()[: COUNT_CAP + 1].count()
+
+
+def written_count(count: int, one: str, many: str) -> str:
+    """Return `1 letter`, `20 letters`, or `more than 10,000 letters` beyond what is counted."""
+    if count > COUNT_CAP:
+        return f"more than {COUNT_CAP:,} {many}"
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _matching(chosen: DeadLetterFilter) -> QuerySet[DeadLetter]:
+    return chosen.apply(DeadLetter.objects.order_by("-pk"))
+
+
+def _by_id(text: str) -> QuerySet[DeadLetter]:
+    is_id = Q(task_id=text) | Q(correlation_id=text) | Q(replay_task_id=text)
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        is_id |= Q(pk=int(text))
+    return DeadLetter.objects.filter(is_id).order_by("-pk")
+
+
+def _search_floor(chosen: DeadLetterFilter) -> int | None:
+    """Return the letter down to which a text is looked for; None where that is all there are."""
+    rest = _matching(replace(chosen, search=None))
+    return rest.values_list("pk", flat=True)[SEARCH_CAP : SEARCH_CAP + 1].first()

@@ -1,0 +1,74 @@
+"""Where a letter comes from: what leads to it in logs, on the broker and among other letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from taskyard.deadletters.admin.wording import as_json, from_epoch, utc
+from taskyard.deadletters.models import DeadLetter
+
+_NOT_KNOWN = "not known"
+# Headers that hold UTC epoch seconds.
+_MOMENTS = ("published_at", "first_published_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of the table."""
+
+    name: str
+    text: str
+    url: str = ""
+    note: str = ""
+
+
+def origin_of(letter: DeadLetter, *, list_url: str) -> list[Fact]:
+    """Return the lines that there are.
+
+    Args:
+        list_url: of the list of letters, for those with the same correlation id.
+    """
+    return [fact for fact in _facts(letter, list_url) if fact.text]
+
+
+def headers_of(letter: DeadLetter) -> list[tuple[str, str]]:
+    """Return the headers of the message, sorted, each as text."""
+    headers = letter.headers if isinstance(letter.headers, dict) else {}
+    return [(name, _header(name, value)) for name, value in sorted(headers.items())]
+
+
+def _facts(letter: DeadLetter, list_url: str) -> Iterator[Fact]:
+    yield Fact("Task", letter.task_name or _NOT_KNOWN)
+    yield Fact("Task id", letter.task_id or _NOT_KNOWN)
+    if letter.correlation_id:
+        same = urlencode({"status": "all", "search": letter.correlation_id})
+        yield Fact(
+            "Correlation id",
+            letter.correlation_id,
+            f"{list_url}?{same}",
+            note="letters of the same request or run",
+        )
+    yield Fact("Queue", letter.queue or _NOT_KNOWN)
+    yield Fact(
+        "Priority", "" if letter.priority is None else str(letter.priority), note="9 is the most urgent"
+    )
+    yield Fact("Worker", letter.worker, note="of the last run")
+    yield Fact("Retries", f"{letter.retries:,}" if letter.retries else "")
+    yield Fact("First published", _moment(letter, "first_published_at"), note="UTC")
+    yield Fact("Fault", letter.fingerprint, note="the fingerprint: task, reason, type and place of the error")
+
+
+def _moment(letter: DeadLetter, header: str) -> str:
+    headers = letter.headers if isinstance(letter.headers, dict) else {}
+    moment = from_epoch(headers.get(header))
+    return "" if moment is None else utc(moment)
+
+
+def _header(name: str, value: Any) -> str:
+    moment = from_epoch(value) if name in _MOMENTS else None
+    if moment is not None:
+        return f"{utc(moment)} UTC"
+    return value if isinstance(value, str) else as_json(value)

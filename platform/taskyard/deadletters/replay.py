@@ -1,0 +1,217 @@
+"""Replay: a dead letter is published again, once, as the call that it was.
+
+    open ──claim──► replaying ──publish──► replayed
+                        └──── broker does not take it ──► open
+
+The claim is committed before the publish, and holds the id of the new task. A process that dies in between leaves
+`replaying`; after a minute the same message, with the same id, is published by whoever looks first: a second
+call of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click or by ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from celery.utils import uuid
+from django.db import router, transaction
+
+from taskyard.clock import SYSTEM_CLOCK
+from taskyard.conf import get_settings
+from taskyard.deadletters import transactions
+from taskyard.deadletters.models import DeadLetter, DeadLetterAction
+from taskyard.deadletters.replay_message import Call, call_of, publish
+from taskyard.errors import (
+    DeadLetterError,
+    DeadLetterNotOpenError,
+    DeadLetterNotPublishedError,
+    TaskyardError,
+)
+from taskyard.sealing import seal
+from taskyard.tasks.publish import is_broker_failure
+
+log = structlog.stdlib.get_logger("taskyard.dead_letter")
+
+# A publish takes its budget (2 s) at most; what is not done after this has died.
+STALE_AFTER = timedelta(minutes=1)
+RECOVERED_A_ROUND = 100
+
+
+def replay(
+    letter_id: int,
+    *,
+    actor: str,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> str:
+    """Publish the call of a dead letter again, and return the id of the new task.
+
+    It keeps queue, priority, headers, correlation id and what follows the task (callbacks, chain, chord). Its age
+    begins anew. Inside a transaction it is published after the commit.
+
+    Args:
+        letter_id: of an open dead letter.
+        actor: who asks for it, for the audit.
+        args, kwargs: instead of those it had. A mask in them stands for the true value at the same place.
+
+    Raises:
+        DeadLetterNotOpenError: it has been replayed or discarded already; says by whom and when.
+        DeadLetterNotPublishedError: the broker did not take it; it is open again.
+        DeadLetterError: it cannot be replayed: no such letter, unknown task, arguments that do not fit, ...
+
+    Delivery: at least once. A replay whose process dies is sent again with the same task id.
+    """
+    letter = _find(letter_id)
+    if letter.status == DeadLetter.Status.REPLAYING and args is None and kwargs is None:
+        return _send_again(letter, by=actor)
+    if letter.status != DeadLetter.Status.OPEN:
+        raise _not_open(letter)
+    call = call_of(letter, args=args, kwargs=kwargs)
+    # An earlier replay that the broker did not confirm may have arrived: then this one is the same task.
+    task_id = letter.replay_task_id or uuid()
+    _claim(letter, task_id, call, actor)
+    transactions.after_commit(
+        lambda: _publish_and_finish(letter, call, actor), using=router.db_for_write(DeadLetter)
+    )
+    return task_id
+
+
+def recover_replays() -> int:
+    """Publish the replays whose process has died before it was done; return how many. For the schedule."""
+    stuck = DeadLetter.objects.filter(
+        status=DeadLetter.Status.REPLAYING, resolved_at__lt=SYSTEM_CLOCK.now() - STALE_AFTER
+    )
+    recovered = 0
+    for letter in stuck.order_by("pk")[:RECOVERED_A_ROUND]:
+        try:
+            _send_again(letter, by=letter.resolved_by)
+            recovered += 1
+        except DeadLetterNotPublishedError:
+            return recovered
+        except DeadLetterError as error:
+            log.error("replay not recovered", letter=letter.pk, error=str(error))  # noqa: TRY400
+    return recovered
+
+
+def _find(letter_id: int) -> DeadLetter:
+    try:
+        return DeadLetter.objects.get(pk=letter_id)
+    except DeadLetter.DoesNotExist:
+        raise DeadLetterError(
+            f"Dead letter {letter_id} does not exist. It may have been purged; see `manage.py deadletters list`."
+        ) from None
+
+
+def _claim(letter: DeadLetter, task_id: str, call: Call, actor: str) -> None:
+    """Take the letter, or raise: of two that ask at the same moment, one gets it."""
+    now = SYSTEM_CLOCK.now()
+    sealed = ""
+    if call.is_edited:
+        # The process may die before the publish, and nobody else knows the edited arguments.
+        sealed = seal({"args": call.args, "kwargs": call.kwargs}, get_settings())
+    claim = {
+        "status": DeadLetter.Status.REPLAYING,
+        "replay_task_id": task_id,
+        "replay_sealed": sealed,
+        "resolved_at": now,
+        "resolved_by": actor[:150],
+    }
+    if not DeadLetter.objects.filter(pk=letter.pk, status=DeadLetter.Status.OPEN).update(**claim):
+        raise _not_open(_find(letter.pk))
+    for name, value in claim.items():
+        setattr(letter, name, value)
+
+
+def _send_again(letter: DeadLetter, *, by: str) -> str:
+    """Publish what a dead process may have left unpublished, with the same task id."""
+    claimed_at = letter.resolved_at
+    if claimed_at is not None and claimed_at > SYSTEM_CLOCK.now() - STALE_AFTER:
+        raise _not_open(letter)
+    now = SYSTEM_CLOCK.now()
+    is_mine = DeadLetter.objects.filter(
+        pk=letter.pk, status=DeadLetter.Status.REPLAYING, resolved_at=claimed_at
+    ).update(resolved_at=now)
+    if not is_mine:
+        raise _not_open(_find(letter.pk))
+    letter.resolved_at = now
+    try:
+        call = call_of(letter)
+    except DeadLetterError:
+        _give_back(letter)
+        raise
+    log.warning("replay of a process that died is published again", letter=letter.pk, actor=by)
+    transactions.after_commit(
+        lambda: _publish_and_finish(letter, call, letter.resolved_by), using=router.db_for_write(DeadLetter)
+    )
+    return letter.replay_task_id
+
+
+def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:
+    try:
+        publish(letter, call)
+    except Exception as error:
+        _give_back(letter)
+        if is_broker_failure(error):
+            raise DeadLetterNotPublishedError(
+                f"Dead letter {letter.pk} was not replayed: {error} It is open; replay it when the broker is back."
+            ) from error
+        if isinstance(error, TaskyardError):
+            raise DeadLetterError(f"Dead letter {letter.pk} was not replayed: {error}") from error
+        raise
+    _finish(letter, call, actor)
+    log.info(
+        "dead letter replayed",
+        letter=letter.pk,
+        task=letter.task_name,
+        task_id=letter.replay_task_id,
+        correlation_id=letter.correlation_id,
+        actor=actor,
+    )
+
+
+def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
+    now = SYSTEM_CLOCK.now()
+    with transaction.atomic(using=router.db_for_write(DeadLetter)):
+        is_mine = DeadLetter.objects.filter(
+            pk=letter.pk, status=DeadLetter.Status.REPLAYING, replay_task_id=letter.replay_task_id
+        ).update(status=DeadLetter.Status.REPLAYED, resolved_at=now)
+        if not is_mine:
+            return  # somebody took it for dead and has finished it
+        kind = DeadLetterAction.Kind.EDIT_AND_REPLAY if call.is_edited else DeadLetterAction.Kind.REPLAY
+        detail: dict[str, Any] = {"task_id": letter.replay_task_id}
+        if call.is_edited:
+            detail["edited"] = list(call.edited)
+        DeadLetterAction.objects.create(letter=letter, kind=kind, actor=actor[:150], detail=detail)
+
+
+def _give_back(letter: DeadLetter) -> None:
+    """Open it again. The task id stays: the message may have arrived all the same."""
+    DeadLetter.objects.filter(
+        pk=letter.pk, status=DeadLetter.Status.REPLAYING, replay_task_id=letter.replay_task_id
+    ).update(status=DeadLetter.Status.OPEN, replay_sealed="", resolved_at=None, resolved_by="")
+
+
+def _not_open(letter: DeadLetter) -> DeadLetterError:
+    who, when = letter.resolved_by or "somebody", _shown(letter.resolved_at)
+    match letter.status:
+        case DeadLetter.Status.REPLAYED:
+            text = (
+                f"has been replayed already: by {who} at {when} as task {letter.replay_task_id}. "
+                "If that has failed, too, it has a dead letter of its own."
+            )
+        case DeadLetter.Status.DISCARDED:
+            text = f"has been discarded: by {who} at {when} ({letter.discard_reason}). Open it again first."
+        case DeadLetter.Status.REPLAYING:
+            text = (
+                f"is being replayed: by {who} since {when} as task {letter.replay_task_id}. "
+                f"If that is not done {STALE_AFTER.seconds} s later, replay it again."
+            )
+        case _:
+            text = "was open again just now. Ask once more."
+    return DeadLetterNotOpenError(f"Dead letter {letter.pk} {text}")
+
+
+def _shown(moment: datetime | None) -> str:
+    return "an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,125 @@
+"""Statements that are committed by themselves, whatever the thread's transaction does."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, connections
+from django.db.transaction import TransactionManagementError
+
+from taskyard.clock import Clock
+from taskyard.errors import ConfigurationError, StateUnavailableError
+from taskyard.state.sql import DIALECTS, Dialect
+
+# A connection may have been closed by the server, a SQLite file may be locked: both end with another try.
+TRIES = 5
+LOCKED_PAUSE_SECONDS = 0.02
+
+
+class DatabaseSession:
+    """Runs statements on one database of Django's, in whichever thread.
+
+    Args:
+        alias: which one.
+        clock: for how long it is tried.
+        timeout_seconds: after this no new try is begun.
+    """
+
+    def __init__(self, alias: str, *, clock: Clock, timeout_seconds: float) -> None:
+        self.alias = alias
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
+
+    @property
+    def connection(self) -> Any:
+        """The connection of this thread."""
+        return connections[self.alias]
+
+    @property
+    def dialect(self) -> Dialect:
+        vendor = self.connection.vendor
+        if vendor not in DIALECTS:
+            raise ConfigurationError(
+                f"The state store can't use the database {self.alias!r}: {vendor}. "
+                "Use PostgreSQL, or set TASKYARD_STATE_URL to a Redis or Valkey server."
+            )
+        return DIALECTS[vendor]
+
+    def rows(self, statement: str, arguments: Mapping[str, Any]) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._run(statement, arguments, lambda cursor: cursor.fetchall())
+
+    def count(self, statement: str, arguments: Mapping[str, Any]) -> int:
+        """Run a statement and return how many rows it has changed."""
+        return self._run(statement, arguments, lambda cursor: cursor.rowcount)
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        self.connection.close()
+
+    def _run(self, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
+        try:
+            return self._run_apart(statement, arguments, answer)
+        except Error as error:
+            raise self._unavailable(error) from error
+
+    def _run_apart(self, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
+        connection = self.connection
+        if _is_of_a_test_case(connection):
+            # Rolled back with everything else that the test has done.
+            return _execute(connection, statement, arguments, answer)
+        if connection.get_autocommit():
+            return self._try(connection, statement, arguments, answer)
+        if connection.vendor == "sqlite":
+            raise TransactionManagementError(
+                "A claim can't be taken or changed inside a transaction on SQLite, which has one writer: "
+                f"the database {self.alias!r}. Do it before or after, or set TASKYARD_STATE_URL."
+            )
+        apart = connection.copy()
+        try:
+            return self._try(apart, statement, arguments, answer)
+        finally:
+            apart.close()
+
+    def _try(self, connection: Any, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
+        """Run it; every operation may be repeated, so that it also may have happened before the error."""
+        ends_at = self._clock.monotonic() + self._timeout_seconds
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return _execute(connection, statement, arguments, answer)
+            except (OperationalError, InterfaceError) as error:
+                if not tries_left or self._clock.monotonic() >= ends_at:
+                    raise
+                if connection.vendor == "sqlite":
+                    if "locked" not in str(error):
+                        raise
+                    threading.Event().wait(random.uniform(0, LOCKED_PAUSE_SECONDS))  # noqa: S311 - no secret
+                elif tries_left < TRIES - 1:
+                    # The connection was new, so the server is away.
+                    raise
+                else:
+                    connection.close()
+        raise AssertionError("unreachable")
+
+    def _unavailable(self, error: Error) -> StateUnavailableError:
+        settings = self.connection.settings_dict
+        place = f"{self.connection.vendor} {settings.get('HOST') or settings['NAME']}"
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        is_missing = isinstance(error, DatabaseError) and any(
+            text in reason for text in ("no such table", "no such column", "does not exist")
+        )
+        advice = "Run: manage.py migrate" if is_missing else "Is it running?"
+        return StateUnavailableError(f"The state store {place} does not answer: {reason}. {advice}")
+
+
+def _execute(connection: Any, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return answer(cursor)
+
+
+def _is_of_a_test_case(connection: Any) -> bool:
+    return any(getattr(block, "_from_testcase", False) for block in connection.atomic_blocks)

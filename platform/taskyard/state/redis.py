@@ -1,0 +1,172 @@
+"""Claims, leases and registers on Redis or Valkey: one hash a key, one round trip an operation.
+
+Nothing here is per connection, and only the server's clock counts. The keys are listed in
+`platform/docs/reference/redis-keys.md`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from taskyard.errors import StateUnavailableError
+from taskyard.masking import mask_url
+from taskyard.state.interface import LATE_SECONDS, Attempt, Claim
+from taskyard.state.keys import stored_key, stored_prefix
+from taskyard.state.redis_client import connect
+from taskyard.state.values import from_json, to_json
+from taskyard.transport.scripts import script
+
+CLAIM = "taskyard:claim:"
+LATEST = "taskyard:latest:"
+FENCE = "taskyard:fence"
+# How long an owner can repeat a release whose answer was lost.
+RELEASED_MS = 60_000
+LATE_MS = round(LATE_SECONDS * 1000)
+PAGE = 500
+_GLOB = str.maketrans({character: f"\\{character}" for character in "*?[]^-\\"})
+
+
+class RedisStore:
+    """State on one Redis or Valkey server, or on the primary that Sentinels name.
+
+    Safe to share between threads, and to inherit over a fork. The claims are as durable as the server: with
+    `appendonly no` a restart frees them all.
+
+    Args:
+        url: redis://, rediss:// or sentinel://.
+        prefix: put before every key.
+        sentinel_master: name of the primary, with sentinel://.
+        timeout_seconds: for connecting, and for each answer.
+    """
+
+    name = "redis"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "",
+        sentinel_master: str | None = None,
+        timeout_seconds: float = 2.0,
+    ) -> None:
+        self._prefix = prefix
+        self._address = mask_url(url)
+        self._client = connect(url, sentinel_master=sentinel_master, timeout_seconds=timeout_seconds)
+
+    def acquire(self, key: str, *, owner: str, holder: Mapping[str, Any], lease_seconds: float) -> Attempt:
+        key = stored_key(key)
+        text = to_json(dict(holder), what=f"The holder of the claim {key!r}")
+        keys = [self._claim_key(key), self._prefix + FENCE]
+        granted, now, *pairs = self._run("acquire", keys, owner, _microseconds(lease_seconds), text, LATE_MS)
+        return Attempt(bool(granted), _claim(key, pairs, now))
+
+    def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
+        arguments = (owner, _microseconds(lease_seconds), LATE_MS)
+        return bool(self._run("renew", [self._claim_key(stored_key(key))], *arguments))
+
+    def complete(self, key: str, *, owner: str, result: Any, remember_seconds: float) -> bool:
+        key = stored_key(key)
+        text = to_json(result, what=f"The result of the claim {key!r}")
+        arguments = (owner, text, _microseconds(remember_seconds))
+        return bool(self._run("complete", [self._claim_key(key)], *arguments))
+
+    def release(self, key: str, *, owner: str) -> bool:
+        return bool(self._run("release", [self._claim_key(stored_key(key))], owner, RELEASED_MS))
+
+    def read(self, key: str) -> Claim | None:
+        key = stored_key(key)
+        now, pairs = self._run("read", [self._claim_key(key)])
+        return _known(key, pairs, now)
+
+    def force_release(self, key: str) -> Claim | None:
+        key = stored_key(key)
+        now, *pairs = self._run("force_release", [self._claim_key(key)])
+        return _known(key, pairs, now)
+
+    def find(self, prefix: str, *, limit: int = 1000) -> list[Claim]:
+        """Return the claims whose keys begin so, oldest first, at most `limit`.
+
+        It walks over all the keys of the server, a page at a time: for people, not in the way of tasks.
+        """
+        return heapq.nsmallest(limit, self._walk(prefix), key=lambda claim: (claim.since, claim.key))
+
+    def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
+        arguments = (value, math.ceil(remember_seconds * 1000))
+        return self._run("put_latest", [self._latest_key(key)], *arguments) or None
+
+    def read_latest(self, key: str) -> str | None:
+        name = self._latest_key(key)
+        return self._ask(lambda: self._client.hget(name, "value"))
+
+    def clear_latest(self, key: str, value: str) -> bool:
+        return bool(self._run("clear_latest", [self._latest_key(key)], value))
+
+    def ping(self) -> None:
+        self._ask(self._client.ping)
+
+    def close_thread(self) -> None:
+        """Nothing is kept for a thread."""
+
+    def _claim_key(self, key: str) -> str:
+        return f"{self._prefix}{CLAIM}{key}"
+
+    def _latest_key(self, key: str) -> str:
+        return f"{self._prefix}{LATEST}{stored_key(key)}"
+
+    def _walk(self, prefix: str) -> Iterator[Claim]:
+        start = self._claim_key("")
+        names = iter(
+            self._client.scan_iter(f"{(start + stored_prefix(prefix)).translate(_GLOB)}*", count=PAGE)
+        )
+        while page := self._ask(lambda: sorted(set(islice(names, PAGE)))):
+            now, *found = self._run("read", page)
+            for name, pairs in zip(page, found, strict=True):
+                claim = _known(name.removeprefix(start), pairs, now)
+                if claim is not None:
+                    yield claim
+
+    def _run(self, name: str, keys: Sequence[str], *arguments: Any) -> Any:
+        return self._ask(lambda: script(name, "taskyard.state").run(self._client, keys, arguments))
+
+    def _ask(self, question: Any) -> Any:
+        try:
+            return question()
+        except RedisError as error:
+            verb = "refuses" if isinstance(error, ResponseError) else "does not answer"
+            raise StateUnavailableError(
+                f"The state store {self._address} {verb}: {mask_url(str(error)).rstrip('.')}. "
+                "See `manage.py taskyard doctor`."
+            ) from error
+
+
+def _microseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1_000_000))
+
+
+def _known(key: str, pairs: Sequence[str], now: str) -> Claim | None:
+    """Return the claim, or None if it is free by now."""
+    if not pairs:
+        return None
+    claim = _claim(key, pairs, now)
+    return claim if claim.state in ("held", "done") and claim.expires_in_seconds > 0 else None
+
+
+def _claim(key: str, pairs: Sequence[str], now: str) -> Claim:
+    fields: dict[str, Any] = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return Claim(
+        key=key,
+        state=fields["state"],
+        owner=fields["owner"],
+        fence=int(fields["fence"]),
+        holder=from_json(fields["holder"]),
+        since=int(fields["since"]) / 1_000_000,
+        expires_in_seconds=(int(fields["ends"]) - int(now)) / 1_000_000,
+        duplicates=int(fields["duplicates"]),
+        result=from_json(fields.get("result")),
+    )
