@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any
 
 import celery
-from celery.utils import uuid
 
 from taskyard.brokers import broker_for
 from taskyard.celery_options import build_options
@@ -20,7 +19,9 @@ from taskyard.priority import Priority
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
 from taskyard.tasks import arguments, definition, publish, unique, unique_publish
+from taskyard.tasks.direct import DirectPublish
 from taskyard.tasks.representations import shown_representations
+from taskyard.tasks.task_ids import new_task_id
 
 # Below these, stock Celery loses children without a bound and Kombu has no batch publish.
 FLOORS = {"celery": (5, 7), "kombu": (5, 7)}
@@ -118,9 +119,21 @@ class TaskyardCelery(celery.Celery):
             UnknownQueueError: the queue does not exist.
             PublishError: the broker did not take the message within the budget.
         """
-        task_id = options.pop("task_id", None) or uuid()
+        task_id = options.pop("task_id", None) or new_task_id()
         task = options.get("task_type") or self._tasks.get(name)
         on_commit = options.pop("on_commit", getattr(task, "on_commit", True))
+        self.prepare_call(name, args, kwargs, task_id, options)
+        call = unique.take_unique_call(name, task, args, kwargs, options)
+        if publish.must_wait_for_commit(on_commit):
+            return self._send_after_commit(name, args, kwargs, task_id, options, call)
+        return self._send_unique(name, args, kwargs, task_id, options, call)
+
+    def prepare_call(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> None:
+        """Check a call, and complete its options: priority, headers, and the text that may be shown of it.
+
+        Raises: as `send_task`.
+        """
+        task = options.get("task_type") or self._tasks.get(name)
         if definition.is_kit_task_name(name):
             self.check_arguments(name, args, kwargs)
         queue = options.get("queue")
@@ -132,14 +145,10 @@ class TaskyardCelery(celery.Celery):
                 Priority.NORMAL if getattr(task, "priority", None) is None else task.priority
             )
         definition.check_priority(options["priority"], where=f"The call of task {name!r}")
-        call = unique.take_unique_call(name, task, args, kwargs, options)
         options["headers"] = publish.stamp_headers(
             options.get("headers"), task_id=task_id, clock=self.taskyard.clock
         )
         self._redact(task, args, kwargs, options)
-        if publish.must_wait_for_commit(on_commit):
-            return self._send_after_commit(name, args, kwargs, task_id, options, call)
-        return self._send_unique(name, args, kwargs, task_id, options, call)
 
     def _send_unique(
         self,
@@ -166,11 +175,22 @@ class TaskyardCelery(celery.Celery):
         if shown is not None:
             options["argsrepr"], options["kwargsrepr"] = shown
 
+    @cached_property
+    def direct(self) -> DirectPublish:
+        """The short way of plain publishes."""
+        return DirectPublish(self)
+
+    def _send_once(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
+        result = self.direct.send(name, args, kwargs, task_id, options)
+        if result is not None:
+            return result
+        result = super().send_task(name, args, kwargs, task_id=task_id, **dict(options))
+        self.direct.learn(name, args, kwargs, options)
+        return result
+
     def _send_now(self, name: str, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> Any:
         return publish.publish_within_budget(
-            lambda: super(TaskyardCelery, self).send_task(
-                name, args, kwargs, task_id=task_id, **dict(options)
-            ),
+            lambda: self._send_once(name, args, kwargs, task_id, options),
             budget_seconds=self.settings.publish_timeout_seconds,
             task_name=name,
             task_id=task_id,

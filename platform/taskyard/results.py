@@ -23,15 +23,20 @@ class _Redacting:
         return meta
 
 
-class RedisBackend(_Redacting, celery_redis.RedisBackend):
+class _Lazy:
+    """Does for a result that is ignored what there is to do: nothing."""
+
+    def on_task_call(self, producer: Any, task_id: str) -> None:
+        """Subscribe at the first wait, not at the publish."""
+
+    def remove_pending_result(self, result: Any) -> Any:
+        """Celery's hook at the end of each result object; nobody has waited for one that is ignored."""
+        return result if getattr(result, "ignored", False) else super().remove_pending_result(result)  # type: ignore[misc]
+
+
+class RedisBackend(_Lazy, _Redacting, celery_redis.RedisBackend):
     """Results on Redis or Valkey."""
 
-    def on_task_call(self, producer: Any, task_id: str) -> None:
-        """Subscribe at the first wait, not at the publish."""
 
-
-class SentinelBackend(_Redacting, celery_redis.SentinelBackend):
+class SentinelBackend(_Lazy, _Redacting, celery_redis.SentinelBackend):
     """Results on a primary found through Sentinel."""
-
-    def on_task_call(self, producer: Any, task_id: str) -> None:
-        """Subscribe at the first wait, not at the publish."""

@@ -54,7 +54,8 @@ def test_a_task_of_no_request_starts_a_correlation_of_its_own(site, worker):
     second = site.tasks["probe.trace"].delay(None, "alone")
 
     runs = site.history.wait_for_start("alone", count=2)
-    assert [run["correlation_id"] for run in runs] == [first.id, second.id]
+    # several processes: the second may start first
+    assert {run["correlation_id"] for run in runs} == {first.id, second.id}
 
 
 def test_a_lost_process_keeps_the_correlation(site, worker):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
@@ -90,3 +92,17 @@ def _runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def forked_exit_code(act: Callable[[], object]) -> int:
+    """Call a function in a fork of this process, and return 0 if it came to its end."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            # nothing of the tests may go on in here
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from celery.utils import uuid
 from kombu.exceptions import BatchPublishError, OperationalError
 
 from taskyard.errors import ArgumentError, BulkPublishError
 from taskyard.masking import mask_url
+from taskyard.tasks import direct_bulk
 from taskyard.tasks.publish import after_commit, must_wait_for_commit, published_now
+from taskyard.tasks.task_ids import new_task_id
 from taskyard.tasks.unique import refuse_bulk
 from taskyard.transport.deadline import deadline
 
@@ -53,7 +54,7 @@ def _checked(task: Any, calls: Iterable[Any]) -> Iterator[Call]:
     for call in calls:
         args, kwargs = _arguments(call)
         task.app.check_arguments(task.name, args, kwargs)
-        yield uuid(), args, kwargs
+        yield new_task_id(), args, kwargs
 
 
 def _arguments(call: Any) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -91,6 +92,9 @@ def _send_chunk(task: Any, chunk: list[Call], options: dict[str, Any], sent: Seq
     ids = [task_id for task_id, _, _ in chunk]
     published, is_batched = 0, True
     try:
+        with deadline(app.publish_timeout_seconds):
+            if direct_bulk.send_chunk(task, chunk, options):
+                return
         with (
             published_now(),
             app.producer_or_acquire() as producer,

@@ -48,6 +48,8 @@ class Channel(kombu_redis.Channel):
     """
 
     QoS = QoS
+    # What `taskyard.transport.direct` pushes has the form that this channel gives messages.
+    publishes_directly = True
     lease_ttl = 10.0
     lease_hang_seconds = 60.0
     lease_busy_seconds = 3600.0
