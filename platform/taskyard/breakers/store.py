@@ -236,6 +236,15 @@ def breaker_store(settings: Settings) -> BreakerStore:
     return _store(settings.effective_state_url, settings.key_prefix, settings.sentinel_master)
 
 
+def overview(settings: Settings) -> list[BreakerState]:
+    """Return the states of all known breakers, by name; none where the state is in the database.
+
+    Raises:
+        StateUnavailableError: the state store does not answer.
+    """
+    return [] if settings.state_url == DATABASE_STATE else breaker_store(settings).overview()
+
+
 @lru_cache(maxsize=8)
 def _store(url: str, prefix: str, sentinel_master: str | None) -> BreakerStore:
     return BreakerStore(url, prefix=prefix, sentinel_master=sentinel_master)

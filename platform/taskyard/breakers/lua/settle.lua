@@ -62,9 +62,9 @@ local field = 'w' .. slot % parts
 local part, calls, failures = string.match(redis.call('HGET', KEYS[1], field) or '', '^(%d+) (%d+) (%d+)$')
 if tonumber(part) ~= slot then
   calls, failures = 0, 0
-  remember(tonumber(ARGV[15]))
   redis.call('HSETNX', KEYS[1], 'since', now)
   redis.call('HSET', KEYS[1], 'part', ARGV[9])
+  remember(tonumber(ARGV[15]))
 end
 local failed = ARGV[5] == 'failure' and 1 or 0
 redis.call('HSET', KEYS[1], field, string.format('%.0f %.0f %.0f', slot, calls + 1, failures + failed))

@@ -1,0 +1,387 @@
+"""The states of a circuit breaker, on a real server, with a clock that the tests move."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from taskyard import Breaker
+from taskyard.breakers.store import BreakerStore
+from tests.support.breakers import LEASE_SECONDS, Fleet, MovableClock
+from tests.support.fixtures import running
+from tests.support.servers import SERVERS
+
+PAYMENTS = Breaker("payments", minimum_calls=5)
+
+
+@pytest.fixture(scope="module", params=list(SERVERS))
+def server(request, tmp_path_factory):
+    """Writes nothing to the disk: these tests ask thousands of times."""
+    with running(SERVERS[request.param](tmp_path_factory.mktemp("server"), {"appendonly": "no"})) as server:
+        yield server
+
+
+@pytest.fixture
+def fleet(server):
+    clock = MovableClock()
+    server.client().flushall()
+    return Fleet(BreakerStore(server.url, clock=clock), PAYMENTS, clock)
+
+
+def changed(fleet, **parameters):
+    """Return the same fleet with other parameters."""
+    return replace(fleet, breaker=replace(fleet.breaker, **parameters))
+
+
+class TestClosed:
+    def test_calls_pass_and_are_counted(self, fleet):
+        fleet.call()
+        fleet.call(is_failure=True)
+
+        state = fleet.state
+        assert (state.state, state.calls, state.failures) == ("closed", 2, 1)
+        assert (state.failure_rate, state.last_error) == (0.5, "PartnerError")
+
+    def test_it_opens_with_enough_calls_of_which_enough_have_failed(self, fleet):
+        changes = [fleet.call(is_failure=number % 2 == 1) for number in range(6)]
+
+        assert changes[:5] == [None] * 5
+        assert (changes[5].before, changes[5].after) == ("closed", "open")
+        assert changes[5].reason == (
+            "3 of 6 calls failed within 60 s, the last one with PartnerError; the first probe is in 30 s"
+        )
+
+    def test_a_lower_rate_does_not_open_it(self, fleet):
+        for number in range(30):
+            fleet.call(is_failure=number % 3 == 2)
+
+        assert fleet.state.state == "closed"
+
+    def test_what_is_older_than_the_window_is_forgotten(self, fleet):
+        for _ in range(4):
+            fleet.call(is_failure=True)
+        fleet.clock.move(61)
+
+        fleet.call(is_failure=True)
+
+        assert (fleet.state.state, fleet.state.calls) == ("closed", 1)
+
+    def test_what_is_within_the_window_counts(self, fleet):
+        for _ in range(5):
+            fleet.clock.move(10)
+            fleet.call(is_failure=True)
+
+        assert fleet.state.state == "open"
+
+    def test_an_end_that_says_nothing_is_not_counted(self, fleet):
+        for _ in range(20):
+            fleet.call(is_failure=None)
+
+        assert fleet.store.overview() == []
+
+    def test_no_outcome_is_lost_between_processes(self, fleet):
+        fleet = changed(fleet, failure_rate=1.0)
+        fleet.call()
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: fleet.call(is_failure=True), range(400)))
+
+        assert (fleet.state.calls, fleet.state.failures) == (401, 400)
+
+    def test_it_takes_a_small_fixed_space(self, fleet, server):
+        for _ in range(200):
+            fleet.call(is_failure=None)
+            fleet.call()
+            fleet.clock.move(3)
+
+        assert server.client().keys("taskyard:breaker:*") == [b"taskyard:breaker:payments"]
+        assert server.client().hlen("taskyard:breaker:payments") <= 20
+
+    def test_it_is_forgotten_when_nobody_calls(self, fleet, server):
+        fleet.call()
+
+        assert 0 < server.client().ttl("taskyard:breaker:payments") <= 3600
+        fleet.clock.move(3601)
+        assert fleet.store.overview() == []
+
+    def test_each_name_is_a_breaker_of_its_own(self, fleet):
+        other = changed(fleet, name="mail")
+
+        fleet.open()
+
+        assert other.ask().is_granted
+
+
+class TestOpen:
+    def test_nobody_begins_before_its_time(self, fleet):
+        fleet.open()
+
+        fleet.clock.move(29.9)
+
+        assert not fleet.ask().is_granted
+        assert fleet.state.next_probe_in_seconds == pytest.approx(0.1)
+
+    def test_the_first_to_ask_afterwards_is_the_probe(self, fleet):
+        fleet.open()
+        fleet.clock.move(30)
+
+        permit = fleet.ask()
+
+        assert permit.token
+        assert (permit.change.before, permit.change.after) == ("open", "half_open")
+        assert permit.change.reason == "it was open for 30 s"
+
+    def test_the_end_of_a_run_that_began_before_changes_nothing(self, fleet):
+        slow = fleet.ask()
+        fleet.open()
+
+        assert fleet.end(slow) is None
+        assert fleet.state.state == "open"
+
+    def test_parked_runs_come_back_one_after_the_other(self, fleet):
+        fleet.open()
+
+        waits = [fleet.ask().wait_seconds for _ in range(10_000)]
+
+        assert waits[0] == pytest.approx(30)
+        assert waits == sorted(waits)
+        assert max(within_a_second(waits)) <= 101
+        # few at first, so that not all of them are there before it is known how the probe has ended
+        assert sum(wait < 40 for wait in waits) < 30
+        # but not for ever
+        assert waits[-1] < 180
+        assert fleet.state.parked == 10_000
+
+    def test_those_that_come_back_too_early_wait_behind_the_others(self, fleet):
+        fleet.open()
+        first = [fleet.ask().wait_seconds for _ in range(1000)]
+
+        again = fleet.ask().wait_seconds
+
+        assert again >= first[-1]
+
+
+class TestHalfOpen:
+    @pytest.mark.parametrize("probes", [1, 3])
+    def test_exactly_so_many_runs_of_the_fleet_probe(self, fleet, probes):
+        fleet = changed(fleet, probes=probes)
+        fleet.open()
+        fleet.clock.move(30)
+
+        with ThreadPoolExecutor(16) as threads:
+            permits = list(threads.map(lambda _: fleet.ask(), range(64)))
+
+        assert sum(permit.is_granted for permit in permits) == probes
+        assert len({permit.token for permit in permits if permit.is_granted}) == probes
+        assert fleet.state.probes == probes
+        assert sum(permit.change is not None for permit in permits) == 1
+
+    def test_the_others_ask_again_soon_but_not_at_once(self, fleet):
+        fleet.let_probe()
+
+        assert 1 <= fleet.ask().wait_seconds <= 5
+
+    def test_a_dead_probe_frees_its_place(self, fleet):
+        fleet.let_probe()
+
+        fleet.clock.move(LEASE_SECONDS - 0.1)
+        before = fleet.ask()
+        fleet.clock.move(0.2)
+        after = fleet.ask()
+
+        assert not before.is_granted
+        assert after.token
+
+    def test_a_living_probe_keeps_its_place(self, fleet):
+        probe = fleet.let_probe()
+
+        for _ in range(5):
+            fleet.clock.move(LEASE_SECONDS - 1)
+            assert fleet.store.renew(fleet.name, owner=probe.token, lease_seconds=LEASE_SECONDS)
+            assert not fleet.ask().is_granted
+
+    def test_a_probe_that_has_lost_its_place_changes_nothing(self, fleet):
+        late = fleet.let_probe()
+        fleet.clock.move(LEASE_SECONDS + 1)
+        fleet.ask()
+
+        assert not fleet.store.renew(fleet.name, owner=late.token, lease_seconds=LEASE_SECONDS)
+        assert fleet.end(late) is None
+        assert fleet.state.state == "half_open"
+        assert fleet.state.probes == 1
+
+    def test_a_probe_that_says_nothing_frees_its_place(self, fleet):
+        fleet.end(fleet.let_probe(), is_failure=None)
+
+        assert fleet.ask().token
+
+    def test_a_failed_probe_opens_it_again_for_twice_as_long(self, fleet):
+        change = fleet.end(fleet.let_probe(), is_failure=True)
+
+        assert (change.before, change.after) == ("half_open", "open")
+        assert change.reason == "the probe failed with PartnerError; the next one is in 60 s"
+        assert fleet.state.next_probe_in_seconds == 60
+
+    def test_the_time_grows_up_to_a_limit(self, fleet):
+        fleet = changed(fleet, max_open_seconds=100)
+        fleet.open()
+
+        waits = []
+        for _ in range(4):
+            fleet.clock.move(fleet.state.next_probe_in_seconds)
+            fleet.call(is_failure=True)
+            waits.append(fleet.state.next_probe_in_seconds)
+
+        assert waits == [60, 100, 100, 100]
+
+    def test_all_probes_must_succeed(self, fleet):
+        fleet = changed(fleet, probes=2)
+        first, second = fleet.let_probe(), fleet.ask()
+
+        assert fleet.end(first) is None
+        # what has succeeded is not asked again
+        assert not fleet.ask().is_granted
+        assert fleet.end(second).after == "recovering"
+
+    def test_one_failed_probe_is_enough_to_open_it(self, fleet):
+        fleet = changed(fleet, probes=3)
+        first, second, third = fleet.let_probe(), fleet.ask(), fleet.ask()
+
+        fleet.end(first)
+        assert fleet.end(second, is_failure=True).after == "open"
+        assert fleet.end(third) is None
+        assert fleet.state.state == "open"
+
+
+class TestRecovering:
+    def test_the_flow_grows(self, fleet):
+        fleet.recover()
+
+        begun = []
+        for _ in range(6):
+            count = 0
+            for _ in range(500):
+                fleet.clock.move(0.02)
+                count += fleet.ask().is_granted
+            begun.append(count)
+
+        assert begun == sorted(begun)
+        assert 1 <= begun[0] < 25
+        assert begun[-1] == 500
+
+    def test_what_was_not_used_is_not_saved_up(self, fleet):
+        fleet.recover()
+        fleet.clock.move(20)
+
+        begun = sum(fleet.ask().is_granted for _ in range(500))
+
+        assert 1 <= begun < 10
+
+    def test_the_time_to_come_back_fits_the_flow(self, fleet):
+        fleet.recover()
+
+        waits = [permit.wait_seconds for permit in (fleet.ask() for _ in range(500)) if not permit.is_granted]
+
+        assert max(within_a_second(waits)) <= 101
+        assert waits[-1] < 60
+
+    def test_afterwards_it_is_closed(self, fleet):
+        fleet.recover()
+        fleet.clock.move(60)
+
+        change = fleet.call()
+
+        assert (change.before, change.after, change.reason) == (
+            "recovering",
+            "closed",
+            "it was recovering for 60 s",
+        )
+        assert all(fleet.ask().is_granted for _ in range(100))
+
+    def test_it_looks_closed_although_nobody_has_asked(self, fleet):
+        fleet.recover()
+
+        fleet.clock.move(60)
+
+        assert fleet.state.state == "closed"
+
+    def test_failures_open_it_again_sooner_and_for_longer(self, fleet):
+        fleet = changed(fleet, minimum_calls=20)
+        fleet.recover()
+        fleet.clock.move(30)
+
+        changes = []
+        while fleet.state.state == "recovering":
+            changes.append(fleet.call(is_failure=True))
+            fleet.clock.move(0.1)
+
+        assert len(changes) == 5
+        assert fleet.state.next_probe_in_seconds == pytest.approx(60, abs=0.2)
+
+    def test_after_a_recovery_it_opens_for_the_first_time_again(self, fleet):
+        fleet.recover()
+        fleet.clock.move(60)
+        fleet.call()
+
+        fleet.open()
+
+        assert fleet.state.next_probe_in_seconds == 30
+
+    def test_without_a_time_to_recover_it_closes_at_once(self, fleet):
+        fleet = changed(fleet, recovery_seconds=0)
+
+        change = fleet.end(fleet.let_probe())
+
+        assert (change.after, change.reason) == ("closed", "the probe succeeded")
+        assert all(fleet.ask().is_granted for _ in range(100))
+
+
+class TestByHand:
+    def test_it_is_open_until_it_is_reset(self, fleet):
+        fleet.call()
+
+        change = fleet.store.force_open("payments", why="maintenance", who="ada")
+        fleet.clock.move(10 * 24 * 3600)
+        parked = fleet.ask()
+
+        assert (change.before, change.after) == ("closed", "forced_open")
+        assert not parked.is_granted
+        assert parked.wait_seconds >= 60
+        assert (fleet.state.forced_by, fleet.state.forced_because) == ("ada", "maintenance")
+        assert fleet.store.reset("payments", who="ada").before == "forced_open"
+        assert fleet.ask().is_granted
+
+    def test_the_end_of_a_run_does_not_close_it(self, fleet):
+        probe = fleet.let_probe()
+
+        fleet.store.force_open("payments", why="maintenance", who="ada")
+
+        assert fleet.end(probe) is None
+        assert fleet.state.state == "forced_open"
+
+    def test_a_reset_forgets_what_was_counted(self, fleet):
+        fleet.open()
+
+        assert fleet.store.reset("payments", who="ada").before == "open"
+        assert fleet.store.overview() == []
+        assert fleet.call(is_failure=True) is None
+
+    def test_what_nobody_knows_cannot_be_reset(self, fleet):
+        assert fleet.store.reset("payments", who="ada") is None
+
+    def test_it_never_expires(self, fleet, server):
+        fleet.store.force_open("payments", why="maintenance", who="ada")
+
+        assert server.client().ttl("taskyard:breaker:payments") == -1
+
+
+def within_a_second(waits):
+    """Return for each wait how many end within the second after it."""
+    counts, end = [], 0
+    for start, wait in enumerate(waits):
+        while end < len(waits) and waits[end] < wait + 1:
+            end += 1
+        counts.append(end - start)
+    return counts
