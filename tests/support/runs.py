@@ -41,7 +41,9 @@ def now() -> float:
     return SYSTEM_CLOCK.now().timestamp()
 
 
-def run(task, *args, task_id="id-1", headers=None, retries=0, queue="default", priority=5, **kwargs):
+def run(
+    task, *args, task_id="id-1", headers=None, retries=0, queue="default", priority=5, stored=False, **kwargs
+):
     """Run a task as a worker does with a message that has come from a queue."""
     task.push_request(
         id=task_id,
@@ -54,7 +56,7 @@ def run(task, *args, task_id="id-1", headers=None, retries=0, queue="default", p
         correlation_id="corr-1",
         headers=headers or {},
         delivery_info={"exchange": queue, "routing_key": queue, "priority": priority, "redelivered": False},
-        ignore_result=True,
+        ignore_result=not stored,
     )
     try:
         return task(*args, **kwargs)

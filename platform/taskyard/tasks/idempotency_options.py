@@ -66,7 +66,8 @@ def ttl_seconds(task: Any) -> float | None:
 def _check_plain_task(task: Any) -> None:
     # a class of its own that has them without the base; for decorated tasks they are unknown options
     for option in OPTIONS:
-        if hasattr(task, option):
+        # `on_state_loss` is an option of singletons, too
+        if option != "on_state_loss" and hasattr(task, option):
             raise TaskDefinitionError(
                 f"Task {task.name!r} has {option}={declared(task, option)!r}, which is an option of "
                 "IdempotentTask. Give base=IdempotentTask, too."
