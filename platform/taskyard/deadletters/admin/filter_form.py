@@ -119,7 +119,7 @@ def describe(chosen: DeadLetterFilter) -> str:
         ("task", chosen.task),
         ("queue", chosen.queue),
         ("reason", chosen.reason and DeadLetter.Reason(chosen.reason).label),
-        ("fault", chosen.fingerprint and chosen.fingerprint[:12]),
+        ("fault", chosen.fingerprint and _fault(chosen.fingerprint)),
         ("from", chosen.since and f"{utc(chosen.since)} UTC"),
         ("until", chosen.until and f"{utc(chosen.until)} UTC"),
         (
@@ -129,6 +129,16 @@ def describe(chosen: DeadLetterFilter) -> str:
         ("", f"{len(chosen.ids)} picked one by one" if chosen.ids is not None else None),
     )
     return ", ".join(f"{name} {value}".strip() for name, value in words if value)
+
+
+def _fault(fingerprint: str) -> str:
+    """Return the fingerprint with what it stands for: `9f86d081 (orders.charge_order, CardDeclined)`."""
+    # every status is named, so that the index which begins with it is used
+    letter = DeadLetter.objects.filter(status__in=DeadLetter.Status.values, fingerprint=fingerprint).first()
+    if letter is None:
+        return fingerprint
+    error = letter.error_type.rpartition(".")[2] or letter.get_reason_display()
+    return f"{fingerprint[:8]} ({letter.task_name or 'no task'}, {error})"
 
 
 def how_many_open(count: int, chosen: DeadLetterFilter) -> str:

@@ -21,6 +21,7 @@ from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.reveal import Revealed
+from taskyard.masking import MASK
 
 _COME_BACK_SHOWN = 5
 
@@ -51,6 +52,7 @@ def show_letter(
         sentence=what_happened(letter),
         arguments=arguments_of(letter.task_name, content.args, content.kwargs),
         canvas=describe_canvas(content.canvas),
+        mask=MASK,
         raw=revealed.message if revealed else "",
         attempts=attempts_of(letter),
         origin=origin_of(letter, list_url=list_url),

@@ -32,10 +32,14 @@ def progress_of(bulk: BulkReplay) -> dict[str, Any]:
     dealt_with = min(bulk.replayed + bulk.failed, bulk.total)
     rest = bulk.total - dealt_with
     came_back = came_back_count(bulk)
+    sample_back = sum(row.came_back is not None for row in sample_of(bulk))
     return {
         "state": bulk.state,
         "state_text": _state_text(bulk),
+        # what the figures alone do not show
+        "page": f"{bulk.state} {sample_back}",
         "is_moving": bulk.state in ACTIVE,
+        "is_watched": bulk.state not in _OVER,
         "is_over": bulk.state == State.DONE,
         "can_go_on": bulk.state in (State.WAITING, State.STOPPED),
         "can_stop": bulk.state not in _OVER,
@@ -65,8 +69,8 @@ def sample_of(bulk: BulkReplay) -> list[Sampled]:
 def sample_sentence(sample: list[Sampled]) -> str:
     """Return `5 replayed, 2 failed again, 3 not back`."""
     failed = sum(row.came_back is not None for row in sample)
-    if not failed:
-        return f"{len(sample)} replayed, none is back"
+    if failed in (0, len(sample)):
+        return f"{len(sample)} replayed, {'all failed again' if failed else 'none is back'}"
     return f"{len(sample)} replayed, {failed} failed again, {len(sample) - failed} not back"
 
 

@@ -27,15 +27,15 @@ class BulkReplayForm(forms.Form):
         min_value=0,
         max_value=1000,
         initial=5,
-        label="Sample",
+        label="How many first",
         help_text="So many are replayed first, the oldest ones. 0 replays all at once.",
     )
     rate_per_second = forms.FloatField(
         min_value=0.01,
         max_value=MAX_RATE,
         initial=10,
-        label="Rate",
-        help_text="At most so many letters a second: what the tasks call may just have recovered.",
+        label="Letters a second",
+        help_text="At most so many: what the tasks call may just have recovered.",
     )
 
 

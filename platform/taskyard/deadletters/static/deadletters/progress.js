@@ -1,5 +1,6 @@
 "use strict";
-// Asks for the progress every two seconds; when the state changes, the page is loaded again with its buttons.
+// Asks for the progress every two seconds. When more has changed than figures (the state and its buttons, the
+// outcome of the sample), the page is loaded again.
 {
   const place = document.getElementById("progress");
   const bar = place.querySelector("[data-bar]");
@@ -13,7 +14,7 @@
       const response = await fetch(place.dataset.url, { headers: { Accept: "application/json" } });
       if (!response.ok) { throw new Error(`status ${response.status}`); }
       const progress = await response.json();
-      if (progress.state !== place.dataset.state) { window.location.reload(); return; }
+      if (progress.page !== place.dataset.page) { window.location.reload(); return; }
       bar.max = progress.total;
       bar.value = progress.dealt_with;
       ["state_text", "total_text", "replayed_text", "failed_text", "came_back_text", "last_error"].forEach(
