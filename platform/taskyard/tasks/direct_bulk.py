@@ -18,6 +18,7 @@ from kombu.utils.json import dumps
 
 from taskyard.tasks.direct import encode_body, short_repr
 from taskyard.tasks.redaction import representation
+from taskyard.tasks.representations import shown_representations
 from taskyard.transport.direct import FAILURES, NotConnectedError
 from taskyard.transport.wire import encode_plain, is_plain
 
@@ -98,10 +99,9 @@ class Pattern:
         task, headers, properties = self.task, dict(self.headers), dict(self.properties)
         if task.typing:
             task.__header__(*args, **kwargs)
-        shown_args, shown_kwargs = task.redacted(args, kwargs) if task.redact else (args, kwargs)
+        shown = shown_representations(task, args, kwargs)
         headers["id"] = properties["correlation_id"] = task_id
-        headers["argsrepr"] = short_repr(shown_args) or representation(tuple(shown_args))
-        headers["kwargsrepr"] = short_repr(shown_kwargs) or representation(shown_kwargs)
+        headers["argsrepr"], headers["kwargsrepr"] = shown or (_text_of(tuple(args)), _text_of(kwargs))
         if self.is_root:
             headers["root_id"] = task_id
         if self.is_own_correlation:
@@ -114,3 +114,7 @@ class Pattern:
             "properties": properties,
         }
         return encode_plain(envelope) if self.is_plain else dumps(envelope).encode()
+
+
+def _text_of(arguments: Any) -> str:
+    return short_repr(arguments) or representation(arguments)
