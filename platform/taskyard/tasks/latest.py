@@ -1,8 +1,9 @@
 """Which of several equal calls is the newest: the ones before it need not run.
 
-A call is replaced only by one that is newer by the time of its publish, and that is on the broker by the time
-it is registered. So whatever order the registrations come in, and however wrong the publishers' clocks are,
-one call is left that no other replaces: at worst an old one runs, too.
+A call is registered once it is on the broker, and the last one registered stands. Another is replaced only
+by a registered one with a later time of publish. So whatever order the registrations come in, and however
+wrong the clocks of publishers are, one call is left to run; with clocks that agree, it is the last one. At
+worst an old one runs, too.
 """
 
 from __future__ import annotations
@@ -44,15 +45,12 @@ def parse_call(text: str | None) -> Call | None:
 
 
 def register(store: StateStore, key: str, call: Call, *, remember_seconds: float) -> None:
-    """Make a call the newest, unless a newer one is registered by now.
+    """Make a call, which is on the broker by now, the one that replaces older ones.
 
     Raises:
         StateUnavailableError: the store does not answer.
     """
-    before = parse_call(store.put_latest(key, str(call), remember_seconds=remember_seconds))
-    if before is not None and before > call:
-        # two publishers at once: the older one was slower
-        store.put_latest(key, str(before), remember_seconds=remember_seconds)
+    store.put_latest(key, str(call), remember_seconds=remember_seconds)
 
 
 def cancel_if_replaced(run: Run, store: StateStore, key: str, call: Call, *, what: str) -> None:

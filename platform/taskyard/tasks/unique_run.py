@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("taskyard.task")
 
 # A claim that is remembered for so long is free.
-AT_ONCE_SECONDS = 0.001
+NO_TIME = 0.0
 
 
 def leave_out_replaced(run: Run, call_next: Callable[[], Any]) -> Any:
@@ -74,7 +74,7 @@ def free(app: Any, header: UniqueHeader) -> None:
     try:
         # Held: the run was faster than the publisher's confirmation, which then finds nothing to confirm.
         if not store.release(header.key, owner=header.owner):
-            store.complete(header.key, owner=header.owner, result=None, remember_seconds=AT_ONCE_SECONDS)
+            store.complete(header.key, owner=header.owner, result=None, remember_seconds=NO_TIME)
     except StateUnavailableError as error:
         log.warning(
             "unique call not freed: equal calls count as duplicates until its time is over",
