@@ -33,6 +33,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.core.exceptions import ImproperlyConfigured
 from kombu.exceptions import OperationalError
 
@@ -141,8 +142,14 @@ class OutOfMemoryError(RunError):
     """A task raised MemoryError, and its retries have ended."""
 
 
-class TimedOutError(RunError):
-    """A task swallowed its soft time limit and came to an end all the same: its result does not count."""
+class TimedOutError(RunError, SoftTimeLimitExceeded):
+    """A task swallowed its soft time limit and came to an end all the same: its result does not count.
+
+    It is Celery's `SoftTimeLimitExceeded`, too, so that a retry policy that names that one means both.
+    """
+
+    # SoftTimeLimitExceeded shows its arguments
+    __str__ = Exception.__str__
 
 
 class ClaimLostError(RunError):

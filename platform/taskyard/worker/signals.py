@@ -11,6 +11,7 @@ from django.db import close_old_connections, connections
 
 from taskyard.launch.ready_file import touch_ready_file
 from taskyard.masking import mask_url
+from taskyard.tasks import soft_limit
 from taskyard.worker.shutdown import install_graceful_shutdown
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -23,6 +24,7 @@ def connect_worker_signals() -> None:
         _close_connections, weak=False, dispatch_uid="taskyard.db.fork"
     )
     signals.worker_process_init.connect(_leave_process_group, weak=False, dispatch_uid="taskyard.pgid")
+    signals.worker_process_init.connect(_watch_limits, weak=False, dispatch_uid="taskyard.soft_limit")
     signals.task_prerun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.prerun")
     signals.task_postrun.connect(_drop_stale_connections, weak=False, dispatch_uid="taskyard.db.postrun")
     signals.worker_ready.connect(_announce_ready, weak=False, dispatch_uid="taskyard.ready")
@@ -40,6 +42,10 @@ def _leave_process_group(**_: Any) -> None:
         os.setpgid(0, 0)
     except OSError:  # already a leader
         return
+
+
+def _watch_limits(**_: Any) -> None:
+    soft_limit.begin_process()
 
 
 def _close_connections(**_: Any) -> None:
