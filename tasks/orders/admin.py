@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
-from tasks.orders.models import Order, Payment
+from tasks.orders.models import DailySales, Order, Payment
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # generic in the stubs only
@@ -38,6 +38,13 @@ class OrderAdmin(ReadOnlyAdmin):
     search_fields = ("=id", "customer_email", "payment__provider_reference")
     date_hierarchy = "created_at"
     exclude = ("card_token",)
+
+
+@admin.register(DailySales)
+class DailySalesAdmin(ReadOnlyAdmin):
+    list_display = ("day", "currency", "orders", "amount_cents")
+    list_filter = ("currency",)
+    date_hierarchy = "day"
 
 
 @admin.register(Payment)

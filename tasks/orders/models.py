@@ -49,3 +49,22 @@ class Payment(models.Model):
 
     def __str__(self) -> str:
         return f"payment {self.provider_reference}"
+
+
+class DailySales(models.Model):
+    """What was paid on the orders of a day: a total, which grows with each run that adds to it."""
+
+    day = models.DateField()
+    currency = models.CharField(max_length=3)
+    orders = models.PositiveIntegerField(default=0)
+    amount_cents = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-day", "currency")
+        verbose_name_plural = "daily sales"
+        constraints = (
+            models.UniqueConstraint(fields=("day", "currency"), name="orders_dailysales_day_is_unique"),
+        )
+
+    def __str__(self) -> str:
+        return f"sales of {self.day} in {self.currency}"

@@ -7,6 +7,9 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
+from django.conf import settings
+from django.utils.module_loading import import_string
+
 # The sandbox decides by token, so that the data says what happens, not the moment.
 TOKEN_ACCEPTED = "sandbox-accepted"  # noqa: S105 - not a secret
 TOKEN_DECLINED = "sandbox-declined"  # noqa: S105
@@ -40,6 +43,13 @@ class PaymentProvider(Protocol):
             PaymentUnavailable: no answer.
             CardDeclined: refused; nothing was charged.
         """
+
+
+def payment_provider() -> PaymentProvider:
+    """Return the provider that the setting ORDERS_PAYMENT_PROVIDER names; the sandbox without it."""
+    name = getattr(settings, "ORDERS_PAYMENT_PROVIDER", None)
+    provider: type[PaymentProvider] = SandboxProvider if name is None else import_string(name)
+    return provider()
 
 
 class SandboxProvider:

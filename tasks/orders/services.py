@@ -5,11 +5,13 @@ from __future__ import annotations
 from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import IntegrityError, models, transaction
+from django.db.models import F
 from django.template.loader import render_to_string
 
 from tasks.mail.delivery import deliver
-from tasks.orders.models import Order, Payment
+from tasks.orders.models import DailySales, Order, Payment
 from tasks.orders.providers import CardDeclined, Charge, PaymentProvider
+from taskyard import effect_once
 from taskyard.clock import SYSTEM_CLOCK, Clock
 
 
@@ -83,6 +85,25 @@ def record_payment(order: Order, charge: Charge) -> bool:
             f"Compare them with the provider's books, and refund what is too much."
         ) from error
     return True
+
+
+def count_sale(order: Order) -> bool:
+    """Add a paid order to the sales of its day, once.
+
+    A total has no constraint that would refuse the second time, so the record that it was counted commits
+    with it.
+
+    Returns:
+        whether this call counted it.
+    """
+    with effect_once(f"orders.sale:{order.pk}") as is_first:
+        if is_first:
+            of_the_day = {"day": order.created_at.date(), "currency": order.currency}
+            DailySales.objects.get_or_create(**of_the_day)
+            DailySales.objects.filter(**of_the_day).update(
+                orders=F("orders") + 1, amount_cents=F("amount_cents") + order.amount_cents
+            )
+    return bool(is_first)
 
 
 def send_receipt(

@@ -7,8 +7,8 @@ from django.core.exceptions import ObjectDoesNotExist
 
 from tasks.mail.delivery import AddressRefused
 from tasks.orders import services
-from tasks.orders.providers import CardDeclined, SandboxProvider
-from taskyard import Exponential
+from tasks.orders.providers import CardDeclined, payment_provider
+from taskyard import Exponential, IdempotentTask
 
 DAY_SECONDS = 24 * 3600
 
@@ -29,7 +29,11 @@ def send_receipt(order_id: int, email: str) -> None:
 
 @shared_task(
     name="orders.charge_order",
+    base=IdempotentTask,
     queue="critical",
+    # One run at a time for an order, and none after one that has succeeded. A run that is killed in between
+    # is followed by another: the reason below is for that one.
+    idempotency_key="order_id",
     # A provider may be away for hours, so the age decides and not the count. A declined card never heals.
     retry=Exponential(
         max_retries=None,
@@ -42,6 +46,7 @@ def send_receipt(order_id: int, email: str) -> None:
 )
 def charge_order(order_id: int) -> None:
     """Charge an order exactly once, then have its receipt sent."""
-    order = services.charge_order(order_id, provider=SandboxProvider())
-    # Also where the order was paid already: the run that charged it may have died before this line.
+    order = services.charge_order(order_id, provider=payment_provider())
+    # Also where the order was paid already: the run that charged it may have died before these lines.
+    services.count_sale(order)
     send_receipt.delay(order.pk, order.customer_email)

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from tasks.orders import services
 from tasks.orders.checkout import place_order
 from tasks.orders.load import create_orders
-from tasks.orders.models import Order, Payment
+from tasks.orders.models import DailySales, Order, Payment
 from tasks.orders.providers import (
     TOKEN_ACCEPTED,
     TOKEN_DECLINED,
@@ -19,8 +19,11 @@ from tasks.orders.providers import (
     Charge,
     PaymentUnavailable,
     SandboxProvider,
+    payment_provider,
 )
 from tasks.orders.tasks import charge_order, send_receipt
+from taskyard import IdempotentTask
+from taskyard.tasks.idempotency import key_of
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2031, 5, 4, 12, 0, tzinfo=UTC)
@@ -186,6 +189,42 @@ def test_each_run_of_the_charge_publishes_the_receipt(django_capture_on_commit_c
         with django_capture_on_commit_callbacks() as published:
             charge_order(order.pk)
         assert len(published) == 1
+
+
+def test_a_sale_is_counted_once_however_often_the_charge_runs():
+    order, other = make_order(), make_order()
+
+    for _ in range(3):
+        charge_order(order.pk)
+    charge_order(other.pk)
+
+    total = DailySales.objects.get()
+    assert (total.day, total.currency) == (order.created_at.date(), "EUR")
+    assert (total.orders, total.amount_cents) == (2, 2 * 1999)
+
+
+def test_a_sale_is_counted_again_by_the_run_after_one_that_was_rolled_back():
+    order = make_order()
+    with transaction.atomic():
+        services.count_sale(order)
+        transaction.set_rollback(True)
+
+    assert services.count_sale(order) is True
+    assert services.count_sale(order) is False
+    assert DailySales.objects.get().orders == 1
+
+
+def test_the_charge_of_an_order_has_one_key_for_all_its_calls():
+    assert isinstance(charge_order, IdempotentTask)
+    assert key_of(charge_order, (7,), {}) == key_of(charge_order, (), {"order_id": 7})
+
+
+def test_the_payment_provider_is_that_of_the_settings(settings):
+    assert isinstance(payment_provider(), SandboxProvider)
+
+    settings.ORDERS_PAYMENT_PROVIDER = f"{__name__}.RecordingProvider"
+
+    assert type(payment_provider()).__name__ == "RecordingProvider"
 
 
 def test_a_receipt_is_sent_once():

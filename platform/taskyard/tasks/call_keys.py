@@ -99,7 +99,8 @@ def shortened(text: str, length: int) -> str:
 
 def declared_spec(task: Any, option: str) -> Any:
     """Return a declared key as it was given: a function, which as an attribute has become a method."""
-    given = inspect.getattr_static(task, option, None)
+    # of its class: the task that `@shared_task` returns is a proxy without attributes of its own
+    given = inspect.getattr_static(task if inspect.isclass(task) else task.__class__, option, None)
     return given.__func__ if isinstance(given, staticmethod) else given
 
 

@@ -18,10 +18,10 @@ from taskyard.clock import Clock
 from taskyard.errors import StateUnavailableError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.state import Attempt, Claim, describe_holder, held, new_owner
-from taskyard.tasks.call_keys import call_key, stored_key
+from taskyard.tasks.call_keys import call_key, declared_spec, stored_key
 from taskyard.tasks.claims import RunClaim, Settlement, first_result
 from taskyard.tasks.duplicates import announce_duplicate, holder_text
-from taskyard.tasks.idempotency_options import OPTIONS, check_declaration, declared, ttl_seconds
+from taskyard.tasks.idempotency_options import OPTIONS, check_declaration, ttl_seconds
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -88,7 +88,7 @@ def key_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         ArgumentError: the arguments give no key.
         TypeError: the task does not take these arguments.
     """
-    key = call_key(task, declared(task, "idempotency_key"), args, kwargs)
+    key = call_key(task, declared_spec(task, "idempotency_key"), args, kwargs)
     return stored_key(KIND, task.idempotency_scope or task.name, key)
 
 

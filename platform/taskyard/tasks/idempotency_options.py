@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from taskyard.errors import TaskDefinitionError, did_you_mean
-from taskyard.tasks.call_keys import check_key_spec
+from taskyard.tasks.call_keys import check_key_spec, declared_spec
 
 OPTIONS = ("idempotency_key", "idempotency_scope", "idempotency_ttl", "on_duplicate", "on_state_loss")
 ON_DUPLICATE = ("snooze", "skip")
@@ -25,7 +24,7 @@ def check_declaration(task: Any) -> None:
     if not hasattr(task, "idempotency_scope"):
         _check_plain_task(task)
         return
-    key = declared(task, "idempotency_key")
+    key = declared_spec(task, "idempotency_key")
     if key is None or key == "":
         raise TaskDefinitionError(
             f"Task {task.name!r} has base=IdempotentTask and idempotency_key={key!r}. Say what makes two "
@@ -38,12 +37,6 @@ def check_declaration(task: Any) -> None:
     _check_choice(task, "on_duplicate", ON_DUPLICATE)
     if task.on_state_loss is not None:
         _check_choice(task, "on_state_loss", ON_STATE_LOSS)
-
-
-def declared(task: Any, option: str) -> Any:
-    """Return an option as it was given: a function, which as an attribute has become a method."""
-    given = inspect.getattr_static(task, option)
-    return given.__func__ if isinstance(given, staticmethod) else given
 
 
 def ttl_seconds(task: Any) -> float | None:
@@ -69,7 +62,7 @@ def _check_plain_task(task: Any) -> None:
         # `on_state_loss` is an option of singletons, too
         if option != "on_state_loss" and hasattr(task, option):
             raise TaskDefinitionError(
-                f"Task {task.name!r} has {option}={declared(task, option)!r}, which is an option of "
+                f"Task {task.name!r} has {option}={declared_spec(task, option)!r}, which is an option of "
                 "IdempotentTask. Give base=IdempotentTask, too."
             )
 
