@@ -12,6 +12,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from taskyard.conf import Settings
+from taskyard.observe.log_masking import mask_marked_values
 
 # Celery logs each outcome again in its own words, with argument values; our lines say it once
 # (tasks/run_log.py, worker/request.py, worker/signals.py).
@@ -41,6 +42,7 @@ def configure_logging(settings: Settings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True)
         if as_json
         else structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+        mask_marked_values,
     ]
     structlog.configure(
         processors=[

@@ -21,9 +21,9 @@ from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 
-from taskyard.correlation import HEADER
 from taskyard.tasks import failures
 from taskyard.worker import dead_lists, leases
+from taskyard.worker.messages import failure_of_message
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -150,26 +150,3 @@ class Consumer(CeleryConsumer):
 def _is_reserved(message: Any) -> bool:
     """Return whether the message has become a request that the pool may know: then it is not to blame."""
     return any(request.message is message for request in tuple(state.reserved_requests))
-
-
-def failure_of_message(message: Any, *, reason: str, error: str) -> failures.Failure:
-    """Return the failure of a message that did not become a run; its arguments stay in `raw`, undecoded."""
-    headers = message.headers if isinstance(message.headers, dict) else {}
-    properties = message.properties or {}
-    body = message.body
-    raw = (
-        bytes(body).decode("utf-8", "backslashreplace")
-        if isinstance(body, (bytes, memoryview))
-        else str(body)
-    )
-    return failures.Failure(
-        task_name=str(headers.get("task") or ""),
-        task_id=str(headers.get("id") or properties.get("correlation_id") or ""),
-        reason=reason,
-        queue=str((message.delivery_info or {}).get("routing_key") or ""),
-        priority=properties.get("priority"),
-        headers=headers,
-        correlation_id=str(headers.get(HEADER) or ""),
-        error=error,
-        raw=f"content-type: {message.content_type}\n\n{raw}",
-    )

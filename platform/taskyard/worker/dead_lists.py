@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
+from billiard.exceptions import WorkerLostError
 
 from taskyard.tasks import failures
 from taskyard.transport.envelope import DELIVERY_COUNT, decode_envelope
 from taskyard.transport.keys import dead_key
 from taskyard.transport.undecodable import UndecodableMessageError
+from taskyard.worker.messages import failure_of_lost_run
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -30,20 +32,20 @@ def drain(consumer: Any) -> int:
     stored = 0
     try:
         for queue in task_consumer.queues:
-            stored += _drain_queue(channel, queue.name)
+            stored += _drain_queue(channel, queue.name, consumer.app)
     except (*channel.connection_errors, channel.ResponseError) as error:
         log.debug("dead lists not read, it is tried again", error=str(error))
     return stored
 
 
-def _drain_queue(channel: Any, queue: str) -> int:
+def _drain_queue(channel: Any, queue: str, app: Any) -> int:
     client, key = channel.plain_client, channel.global_keyprefix + dead_key(queue)
     for done in range(MESSAGES_A_ROUND):
         raw = client.lindex(key, -1)
         if raw is None:
             return done
         try:
-            failures.record(_failure(channel, queue, bytes(raw)))
+            failures.record(_failure(channel, queue, bytes(raw), app))
         except Exception:
             log.exception("dead letter not stored, the message stays in the list", list=key)
             return done
@@ -51,9 +53,7 @@ def _drain_queue(channel: Any, queue: str) -> int:
     return MESSAGES_A_ROUND
 
 
-def _failure(channel: Any, queue: str, raw: bytes) -> failures.Failure:
-    from taskyard.worker.consumer import failure_of_message
-
+def _failure(channel: Any, queue: str, raw: bytes, app: Any) -> failures.Failure:
     try:
         envelope = decode_envelope(raw)
     except UndecodableMessageError as error:
@@ -62,8 +62,9 @@ def _failure(channel: Any, queue: str, raw: bytes) -> failures.Failure:
             task_name="", task_id="", reason="poison", queue=queue, error=str(error), raw=text
         )
     count = (envelope.get("headers") or {}).get(DELIVERY_COUNT)
-    return failure_of_message(
+    return failure_of_lost_run(
         channel.Message(envelope, channel=channel),
+        app,
         reason="poison",
-        error=f"The worker that ran it died or lost its lease {count} times",
+        error=WorkerLostError(f"The worker that ran it died or lost its lease {count} times"),
     )

@@ -20,6 +20,7 @@ from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.run_log import run_fields
 from taskyard.tasks.scrubbing import is_needed as has_marks
 from taskyard.tasks.scrubbing import scrubber_of
+from taskyard.tasks.unique_run import free_ended
 from taskyard.worker.losses import announce_again, count_loss, publish_again
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -155,7 +156,13 @@ class Request(CeleryRequest):
             self._put_back()
             return False
         self._has_dead_letter = True
+        free_ended(self._app, self._context)
         return True
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        """Celery's hook for a task that ends without a run: revoked, or too old when it came."""
+        super()._announce_revoked(reason, terminated, signum, expired)
+        free_ended(self._app, self._context)
 
     def _log_end(self, event: str, **fields: Any) -> None:
         log.error(event, **run_fields(self._task, self._context), **fields)
