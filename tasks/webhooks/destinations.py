@@ -65,6 +65,14 @@ def is_private_allowed() -> bool:
     return settings.DEBUG if allowed is None else bool(allowed)
 
 
+def receiver_of(url: str) -> str:
+    """Return the host and port of a URL, checked or not: who is down when no answer comes."""
+    try:
+        return httpx.URL(url).netloc.decode("ascii")
+    except httpx.InvalidURL:
+        return "no host"
+
+
 def check_destination(url: str, *, allow_private: bool, resolver: Resolver = resolve) -> Destination:
     """Return where to connect for this URL.
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
+from django.db import DatabaseError
 from django.db.models import F
 
 from tasks.webhooks import sending
-from tasks.webhooks.destinations import Resolver, check_destination, is_private_allowed, resolve
+from tasks.webhooks.destinations import (
+    Resolver,
+    check_destination,
+    is_private_allowed,
+    receiver_of,
+    resolve,
+)
 from tasks.webhooks.errors import (
     DeliveryRejectedError,
     ForbiddenDestinationError,
@@ -17,7 +24,7 @@ from tasks.webhooks.errors import (
 from tasks.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tasks.webhooks.sending import Answer
 from tasks.webhooks.signing import verify_signature
-from taskyard import Cancel
+from taskyard import Breaker, Cancel, breaker
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.correlation import current_correlation_id
 
@@ -28,6 +35,16 @@ log = structlog.stdlib.get_logger(__name__)
 GONE = 410
 # 408 and 425 say "again, please" too.
 RETRYABLE = frozenset({408, 425, 429})
+# While a receiver is down its deliveries wait, instead of using up their retries and our processes. A refusal
+# is an answer; our own database says nothing about the receiver.
+RECEIVER = Breaker(
+    "webhooks:{receiver}",
+    minimum_calls=10,
+    open_seconds=60.0,
+    max_open_seconds=900.0,
+    counts=(ReceiverUnavailableError,),
+    ignores=(ForbiddenDestinationError, DatabaseError),
+)
 
 
 def deliver(delivery_id: int, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver = resolve) -> None:
@@ -41,6 +58,7 @@ def deliver(delivery_id: int, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver
         DeliveryRejectedError: refused for good (other 3xx and 4xx).
         ForbiddenDestinationError: the URL leads where webhooks must not go.
         Cancel: the delivery is gone, or its endpoint is inactive or answered 410.
+        Snooze: its receiver has been failing; this is no attempt.
     """
     delivery = WebhookDelivery.objects.select_related("endpoint").filter(pk=delivery_id).first()
     if delivery is None:
@@ -51,9 +69,10 @@ def deliver(delivery_id: int, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver
     if not delivery.endpoint.active:
         _record(delivery, state=WebhookDelivery.State.CANCELLED, last_error="The endpoint is inactive.")
         raise Cancel(f"endpoint {delivery.endpoint_id} is inactive")
-    _record(delivery, attempts=F("attempts") + 1, last_attempt_at=clock.now())
     try:
-        _settle(delivery, _attempt(delivery, clock, resolver), clock)
+        with breaker(RECEIVER, receiver=receiver_of(delivery.endpoint.url)):
+            _record(delivery, attempts=F("attempts") + 1, last_attempt_at=clock.now())
+            _settle(delivery, _attempt(delivery, clock, resolver), clock)
     except ForbiddenDestinationError as error:
         _record(delivery, state=WebhookDelivery.State.FAILED, last_error=str(error))
         raise

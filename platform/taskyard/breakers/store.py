@@ -217,7 +217,7 @@ class BreakerStore:
         except RedisError as error:
             verb = "refuses" if isinstance(error, ResponseError) else "does not answer"
             raise StateUnavailableError(
-                f"The state store {self._address} {verb}: {mask_url(str(error))}. "
+                f"The state store {self._address} {verb}: {mask_url(str(error)).rstrip('.')}. "
                 "See `manage.py taskyard doctor`."
             ) from error
 
