@@ -2,9 +2,10 @@
 
     sampling ──► waiting ──go_on──► running ──► done          stop: from any of them; go_on takes it up again
 
-The work is done by the task `deadletters.replay_in_bulk` in slices of a few seconds. Each slice is a message with a
-number; its end publishes the next one. The row knows how far it is and which slice was the last to begin, so a
-message that comes twice is stale or waits, and a slice whose worker dies is taken up by its redelivery.
+The work is done by the task `deadletters.replay_in_bulk` in slices of a few seconds. Each slice is a message
+with a number; its end publishes the next one. The row knows how far it is and which slice was the last to
+begin, so a message that comes twice is stale or waits, and a slice whose worker dies is taken up by its
+redelivery.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MAX_RATE = 1000.0
 def start_bulk_replay(
     chosen: DeadLetterFilter, *, actor: str, sample: int = 5, rate_per_second: float = 10
 ) -> BulkReplay:
-    """Begin to replay all open dead letters that a filter finds now, and return the row that shows how far it is.
+    """Begin to replay all open dead letters that a filter finds now; return the row that shows how far it is.
 
     Args:
         chosen: which; letters that come later are not part of it.
@@ -54,8 +55,8 @@ def start_bulk_replay(
     Raises:
         DeadLetterError: the filter finds none, or asks for others than open ones, or a number is impossible.
 
-    Delivery: each letter is replayed at least once with one task id, or counted as failed and left open. It goes on
-    over restarts of workers and the broker.
+    Delivery: each letter is replayed at least once with one task id, or counted as failed and left open. It
+    goes on over restarts of workers and the broker.
     """
     _check(chosen, sample, rate_per_second)
     letters = chosen.apply(DeadLetter.objects.all()).order_by()
@@ -103,7 +104,7 @@ def stop(bulk_id: int, actor: str) -> BulkReplay:
 
 
 def recover_bulk_replays() -> int:
-    """Publish the next slice of those that nobody has worked on for a while; return how many. For the schedule."""
+    """Publish the next slice of those that nobody works on; return how many. For the schedule."""
     stalled = BulkReplay.objects.filter(state__in=ACTIVE, worked_at__lt=SYSTEM_CLOCK.now() - STALLED_AFTER)
     recovered = 0
     for bulk_id in stalled.values_list("pk", flat=True):

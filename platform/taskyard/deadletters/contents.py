@@ -1,7 +1,7 @@
 """What a dead letter holds of its call: as it may be shown, and as it was.
 
-The true arguments are encrypted where some are marked; of a message that no worker understood, the whole message
-is, and it is read again here: a deployment may have made the task known meanwhile.
+The true arguments are encrypted where some are marked; of a message that no worker understood, the whole
+message is, and it is read again here: a deployment may have made the task known meanwhile.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import router, transaction
 
 from taskyard.clock import SYSTEM_CLOCK
+from taskyard.deadletters import counts
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import DeadLetter, DeadLetterAction
 from taskyard.errors import DeadLetterError
@@ -20,8 +21,8 @@ REASON_LENGTH = 255
 def discard(chosen: DeadLetterFilter | Iterable[int], *, actor: str, reason: str) -> int:
     """Discard the open dead letters that are chosen, and return how many. Others are left as they are.
 
-    In chunks, each a transaction with its audit: what an interruption leaves is open, and can be discarded by the
-    same call.
+    In chunks, each a transaction with its audit: what an interruption leaves is open, and can be discarded by
+    the same call.
 
     Args:
         chosen: a filter, or ids.
@@ -66,7 +67,7 @@ def _with_status(chosen: DeadLetterFilter | Iterable[int], status: DeadLetter.St
     default = DeadLetterFilter().status
     if chosen.status not in (None, default, status.value):
         raise DeadLetterError(
-            f"The filter has status={chosen.status!r}. Only dead letters that are {status.value} can be chosen here."
+            f"The filter has status={chosen.status!r}. Here it can be {status.value!r} only."
         )
     return replace(chosen, status=status.value)
 
@@ -81,10 +82,12 @@ def _move(
                 DeadLetter.objects.select_for_update()
                 .filter(pk__in=ids, status=chosen.status)
                 .order_by("pk")
-                .values_list("pk", flat=True)
+                .values_list("pk", "fingerprint", "queue")
             )
-            DeadLetter.objects.filter(pk__in=mine).update(status=to, **changes)
-            DeadLetterAction.objects.bulk_create(DeadLetterAction(letter_id=pk, **action) for pk in mine)
+            DeadLetter.objects.filter(pk__in=[pk for pk, *_ in mine]).update(status=to, **changes)
+            DeadLetterAction.objects.bulk_create(DeadLetterAction(letter_id=pk, **action) for pk, *_ in mine)
+            places = ((fingerprint, queue) for _, fingerprint, queue in mine)
+            counts.move(places, before=str(chosen.status), after=to.value)
         moved += len(mine)
     return moved
 

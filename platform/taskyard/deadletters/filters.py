@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from taskyard.deadletters.models import DeadLetter
 from taskyard.errors import DeadLetterError, did_you_mean
@@ -23,8 +24,9 @@ class DeadLetterFilter:
         queue, task, reason, fingerprint: exactly this one.
         status: "open" unless said otherwise; None for all.
         since, until: written at or after, before; aware.
-        search: a task id, correlation id or id of a replay exactly, or a part of the task's name, the error or
-            the arguments. The part is looked for in each row that the rest of the filter leaves.
+        search: the id of a task, of a correlation or of a replay's task; where no letter has it, a part of
+        the
+            task's name, the error or the arguments, which is looked for in each row that the rest leaves.
         ids: these rows only.
 
     Raises:
@@ -48,10 +50,15 @@ class DeadLetterFilter:
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
                 raise DeadLetterError(
-                    f"The filter has {name}={moment!r}, which is no moment. Give a date and a time with a zone."
+                    f"The filter has {name}={moment!r}, which is no moment. Give a date and time with a zone."
                 )
         if self.ids is not None:
             object.__setattr__(self, "ids", tuple(self.ids))
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the table of counts (`FaultCount`) knows how many letters it leaves."""
+        return self.since is None and self.until is None and self.search is None and self.ids is None
 
     def apply(self, letters: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
         """Return those of the letters that the filter leaves, in the order that they have."""
@@ -66,7 +73,18 @@ class DeadLetterFilter:
             "pk__in": self.ids,
         }
         letters = letters.filter(**{name: value for name, value in exact.items() if value is not None})
+        if self.until is not None:
+            letters = letters.filter(pk__lte=self._last_before_until())
         return letters if self.search is None else letters.filter(_found_by(self.search))
+
+    def _last_before_until(self) -> Subquery:
+        """Return the last id that can be meant: a list, newest first, begins there, not at the newest row."""
+        letters = DeadLetter.objects.filter(created_at__lt=self.until).order_by()
+        if self.status is not None:
+            letters = letters.filter(status=self.status)
+        # Coalesce: for the bare maximum, PostgreSQL walks the ids from the newest on, reading each row
+        last = letters.values(none=Value(1)).annotate(last=Max(Coalesce("pk", Value(0)))).values("last")
+        return Subquery(last)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it, without what does not matter; `status` is always there."""
@@ -112,15 +130,12 @@ def _check_choice(name: str, value: str | None, known: Iterable[str]) -> None:
 
 
 def _found_by(text: str) -> Q:
-    return (
-        Q(task_id=text)
-        | Q(correlation_id=text)
-        | Q(replay_task_id=text)
-        | Q(task_name__icontains=text)
-        | Q(error__icontains=text)
-        | Q(args__icontains=text)
-        | Q(kwargs__icontains=text)
-    )
+    by_id = Q(task_id=text) | Q(correlation_id=text) | Q(replay_task_id=text)
+    # First by the indexes: with the parts of texts in the same query, each row would be read.
+    if DeadLetter.objects.filter(by_id).order_by().exists():
+        return by_id
+    fields = ("task_name", "error", "args", "kwargs")
+    return Q(*((f"{field}__icontains", text) for field in fields), _connector=Q.OR)
 
 
 def _moment(name: str, text: str) -> datetime:

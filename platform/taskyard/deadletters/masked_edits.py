@@ -20,7 +20,7 @@ def with_true_values(edited: Any, truth: Any, *, path: str) -> Any:
     if edited == MASK:
         if truth is _MISSING:
             raise DeadLetterError(
-                f"{path} is the mask {MASK!r}, and there is no stored value at this place. Write the value itself."
+                f"{path} is the mask {MASK!r}, and no value is stored for this place. Write the value itself."
             )
         return truth
     if isinstance(edited, Mapping):

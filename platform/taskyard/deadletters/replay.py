@@ -3,9 +3,10 @@
     open ──claim──► replaying ──publish──► replayed
                         └──── broker does not take it ──► open
 
-The claim is committed before the publish, and holds the id of the new task. A process that dies in between leaves
-`replaying`; after a minute the same message, with the same id, is published by whoever looks first: a second
-call of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click or by ten.
+The claim is committed before the publish, and holds the id of the new task. A process that dies in between
+leaves `replaying`; after a minute the same message, with the same id, is published by whoever looks first: a
+second call of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click
+or by ten.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any
 import structlog
 from celery.utils import uuid
 from django.db import router, transaction
+from django.db.models import QuerySet
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.conf import get_settings
-from taskyard.deadletters import transactions
+from taskyard.deadletters import counts, transactions
 from taskyard.deadletters.models import DeadLetter, DeadLetterAction
 from taskyard.deadletters.replay_message import Call, call_of, publish
 from taskyard.errors import (
@@ -48,8 +50,8 @@ def replay(
 ) -> str:
     """Publish the call of a dead letter again, and return the id of the new task.
 
-    It keeps queue, priority, headers, correlation id and what follows the task (callbacks, chain, chord). Its age
-    begins anew. Inside a transaction it is published after the commit.
+    It keeps queue, priority, headers, correlation id and what follows the task (callbacks, chain, chord). Its
+    age begins anew. Inside a transaction it is published after the commit.
 
     Args:
         letter_id: of an open dead letter.
@@ -99,9 +101,7 @@ def _find(letter_id: int) -> DeadLetter:
     try:
         return DeadLetter.objects.get(pk=letter_id)
     except DeadLetter.DoesNotExist:
-        raise DeadLetterError(
-            f"Dead letter {letter_id} does not exist. It may have been purged; see `manage.py deadletters list`."
-        ) from None
+        raise DeadLetterError(f"Dead letter {letter_id} does not exist. It may have been purged.") from None
 
 
 def _claim(letter: DeadLetter, task_id: str, call: Call, actor: str) -> None:
@@ -118,7 +118,8 @@ def _claim(letter: DeadLetter, task_id: str, call: Call, actor: str) -> None:
         "resolved_at": now,
         "resolved_by": actor[:150],
     }
-    if not DeadLetter.objects.filter(pk=letter.pk, status=DeadLetter.Status.OPEN).update(**claim):
+    mine = DeadLetter.objects.filter(pk=letter.pk, status=DeadLetter.Status.OPEN)
+    if not _update(mine, letter, before=DeadLetter.Status.OPEN, changes=claim):
         raise _not_open(_find(letter.pk))
     for name, value in claim.items():
         setattr(letter, name, value)
@@ -155,7 +156,7 @@ def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:
         _give_back(letter)
         if is_broker_failure(error):
             raise DeadLetterNotPublishedError(
-                f"Dead letter {letter.pk} was not replayed: {error} It is open; replay it when the broker is back."
+                f"Dead letter {letter.pk} was not replayed, it is open: {error}"
             ) from error
         if isinstance(error, TaskyardError):
             raise DeadLetterError(f"Dead letter {letter.pk} was not replayed: {error}") from error
@@ -172,12 +173,9 @@ def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:
 
 
 def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
-    now = SYSTEM_CLOCK.now()
+    changes = {"status": DeadLetter.Status.REPLAYED, "resolved_at": SYSTEM_CLOCK.now()}
     with transaction.atomic(using=router.db_for_write(DeadLetter)):
-        is_mine = DeadLetter.objects.filter(
-            pk=letter.pk, status=DeadLetter.Status.REPLAYING, replay_task_id=letter.replay_task_id
-        ).update(status=DeadLetter.Status.REPLAYED, resolved_at=now)
-        if not is_mine:
+        if not _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes):
             return  # somebody took it for dead and has finished it
         kind = DeadLetterAction.Kind.EDIT_AND_REPLAY if call.is_edited else DeadLetterAction.Kind.REPLAY
         detail: dict[str, Any] = {"task_id": letter.replay_task_id}
@@ -188,9 +186,31 @@ def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
 
 def _give_back(letter: DeadLetter) -> None:
     """Open it again. The task id stays: the message may have arrived all the same."""
-    DeadLetter.objects.filter(
+    changes = {
+        "status": DeadLetter.Status.OPEN,
+        "replay_sealed": "",
+        "resolved_at": None,
+        "resolved_by": "",
+    }
+    _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes)
+
+
+def _in_hand(letter: DeadLetter) -> QuerySet[DeadLetter]:
+    return DeadLetter.objects.filter(
         pk=letter.pk, status=DeadLetter.Status.REPLAYING, replay_task_id=letter.replay_task_id
-    ).update(status=DeadLetter.Status.OPEN, replay_sealed="", resolved_at=None, resolved_by="")
+    )
+
+
+def _update(
+    mine: QuerySet[DeadLetter], letter: DeadLetter, *, before: DeadLetter.Status, changes: dict[str, Any]
+) -> bool:
+    """Change the letter if it still is what `mine` says; return whether it was."""
+    with transaction.atomic(using=router.db_for_write(DeadLetter)):
+        if not mine.update(**changes):
+            return False
+        place = (letter.fingerprint, letter.queue)
+        counts.move([place], before=before.value, after=changes["status"].value)
+    return True
 
 
 def _not_open(letter: DeadLetter) -> DeadLetterError:

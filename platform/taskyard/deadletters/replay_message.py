@@ -48,8 +48,9 @@ _PROTOCOL = frozenset(
         "timeouts",
     }
 )
-# Headers that count or describe the runs so far. With the old first publish, a policy with an age limit (and a
-# long series of snoozes) would end again at the first failure: a person has decided that it gets its time anew.
+# Headers that count or describe the runs so far. With the old first publish, a policy with an age limit (and
+# a long series of snoozes) would end again at the first failure: a person has decided that it gets its time
+# anew.
 _OF_RUNS = frozenset(
     {
         FIRST_PUBLISHED_AT,
@@ -61,6 +62,8 @@ _OF_RUNS = frozenset(
         REPLAY_OF,
     }
 )
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """What is published.
@@ -141,7 +144,7 @@ def publish(letter: DeadLetter, call: Call) -> None:
             restored(call.kwargs),
             task_id=letter.replay_task_id,
             headers=_headers(letter),
-            **({"root_id": letter.replay_task_id} | call.options),
+            **{"root_id": letter.replay_task_id, **call.options},
         )
 
 
@@ -185,6 +188,6 @@ def _refuse_masks(letter: DeadLetter, args: list[Any], kwargs: dict[str, Any]) -
     masked += [f"argument {name!r}" for name, value in kwargs.items() if value == MASK]
     if masked:
         raise DeadLetterError(
-            f"Dead letter {letter.pk} cannot be replayed as it is: {', '.join(masked)} is masked, and the true "
-            "value was not stored. Edit the arguments and replay it with the values themselves."
+            f"Dead letter {letter.pk} cannot be replayed as it is: {', '.join(masked)} is masked, and the "
+            "true value was not stored. Edit the arguments: write the values themselves."
         )

@@ -14,7 +14,8 @@ class Revealed:
     """What a dead letter keeps encrypted.
 
     Args:
-        content: the true arguments and what follows the task; None where the message cannot be read as a call.
+        content: the true arguments and what follows the task; None where the message cannot be read as a
+        call.
         message: the message as it came; "" where a task was run.
     """
 

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
-from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 from django.db.utils import InterfaceError, OperationalError
 from kombu.utils.json import dumps
 
 from taskyard import signals
 from taskyard.conf import get_settings
-from taskyard.deadletters import transactions
+from taskyard.deadletters import counts, transactions
 from taskyard.deadletters.models import DeadLetter
+from taskyard.deadletters.models.fault_count import FINGERPRINT_LENGTH
 from taskyard.sealing import seal
 from taskyard.tasks import failures
 from taskyard.tasks.plain_values import plain, plain_text
@@ -28,8 +29,6 @@ TEXT_LIMIT = 256 * 1024
 # A whole message, which a replay needs; arguments alone may have ARGUMENT_LIMIT_BYTES.
 RAW_LIMIT = 4 * 1024 * 1024
 SMALL_INTEGERS = 1 << 15
-# 64 bits: among 100,000 faults, two with the same one in a hundred million installations. People type it.
-FINGERPRINT_LENGTH = 16
 # Header of a message that a replay has published: the id of the dead letter.
 REPLAY_OF = "replay_of_dead_letter"
 
@@ -37,8 +36,8 @@ REPLAY_OF = "replay_of_dead_letter"
 def record(failure: failures.Failure) -> None:
     """Store a final failure, once, however often it is reported, and then send `dead_letter_recorded`.
 
-    The row is committed when this returns, also where the caller has a transaction open (on SQLite it is part of
-    that transaction). The signal is sent at most once: a process that dies in between sends none.
+    The row is committed when this returns, also where the caller has a transaction open (on SQLite it is part
+    of that transaction). The signal is sent at most once: a process that dies in between sends none.
 
     Raises:
         django.db.Error: the database did not take it; the message must not be acknowledged.
@@ -49,15 +48,23 @@ def record(failure: failures.Failure) -> None:
 
     def write() -> tuple[DeadLetter, bool]:
         values["replay_of_id"] = _replayed_letter(failure.headers, identity["task_id"])
-        if identity["task_id"]:
-            return DeadLetter.objects.get_or_create(**identity, defaults=values)
-        return DeadLetter.objects.create(**identity, **values), True
+        with transaction.atomic(using=using):
+            letter, is_new = _get_or_create(identity, values)
+            if is_new:
+                counts.add(letter)
+        return letter, is_new
 
     letter, is_new = transactions.beside(
         lambda: _retry_once_on_stale_connection(write, using=using), using=using
     )
     if is_new:
         transactions.after_commit(lambda: _announce(letter, failure), using=using)
+
+
+def _get_or_create(identity: dict[str, Any], values: dict[str, Any]) -> tuple[DeadLetter, bool]:
+    if identity["task_id"]:
+        return DeadLetter.objects.get_or_create(**identity, defaults=values)
+    return DeadLetter.objects.create(**identity, **values), True
 
 
 def record_undecodable(queue: str, raw: bytes, reason: str) -> None:
@@ -111,7 +118,11 @@ def _values(failure: failures.Failure) -> dict[str, Any]:
 
 def _sealed_content(failure: failures.Failure, shown: dict[str, Any]) -> dict[str, Any] | None:
     """Return what has to be encrypted: the true call, where the one that is shown is not the same."""
-    true = {"args": failure.true_args, "kwargs": failure.true_kwargs, "canvas": failure.true_canvas}
+    true: dict[str, Any] = {
+        "args": failure.true_args,
+        "kwargs": failure.true_kwargs,
+        "canvas": failure.true_canvas,
+    }
     if not any(true.values()):
         return None
     call = {name: _on_the_wire(value) for name, value in true.items()}

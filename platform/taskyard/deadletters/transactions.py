@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def is_open(using: str) -> bool:
-    """Return whether this thread has a transaction open; the one around a Django `TestCase` does not count."""
+    """Return whether this thread has a transaction open; that around a Django `TestCase` does not count."""
     return any(not getattr(block, "_from_testcase", False) for block in connections[using].atomic_blocks)
 
 

@@ -6,21 +6,41 @@ from django.db import migrations, models
 CHUNK_SIZE = 500
 
 
-def seal_messages(apps, schema_editor):
-    """Encrypt the messages that were kept in clear, a chunk at a time."""
+def carry_over(apps, schema_editor):
+    """Encrypt the messages that were kept in clear, and group and count what is there, a chunk at a time."""
     from taskyard.conf import get_settings
+    from taskyard.deadletters.service import fingerprint_of
     from taskyard.sealing import seal
 
-    letters = apps.get_model("deadletters", "DeadLetter").objects.using(schema_editor.connection.alias)
-    last = 0
-    while True:
-        chunk = list(letters.filter(pk__gt=last).exclude(raw="").order_by("pk").only("raw")[:CHUNK_SIZE])
-        if not chunk:
-            return
+    using = schema_editor.connection.alias
+    letters = apps.get_model("deadletters", "DeadLetter").objects.using(using)
+    FaultCount = apps.get_model("deadletters", "FaultCount")
+    counts, last = {}, 0
+    names = ("raw", "task_name", "reason", "queue", "error", "created_at")
+    while chunk := list(letters.filter(pk__gt=last).order_by("pk").only(*names)[:CHUNK_SIZE]):
         for letter in chunk:
-            letter.sealed_raw = seal(letter.raw, get_settings())
-        letters.bulk_update(chunk, ["sealed_raw"])
+            if letter.raw:
+                letter.sealed_raw = seal(letter.raw, get_settings())
+            kind, colon, _ = letter.error.partition(":")
+            letter.error_type = kind if colon and kind.isidentifier() else ""
+            fault = {
+                "task_name": letter.task_name,
+                "reason": letter.reason,
+                "error_type": letter.error_type,
+                "error_place": "",
+            }
+            letter.fingerprint = fingerprint_of(**fault)
+            count = counts.setdefault(
+                (letter.fingerprint, letter.queue),
+                FaultCount(
+                    fingerprint=letter.fingerprint, queue=letter.queue, first_seen=letter.created_at, **fault
+                ),
+            )
+            count.open += 1
+            count.last_seen, count.last_id = letter.created_at, letter.pk
+        letters.bulk_update(chunk, ["sealed_raw", "error_type", "fingerprint"])
         last = chunk[-1].pk
+    FaultCount.objects.using(using).bulk_create(counts.values(), batch_size=CHUNK_SIZE)
 
 
 class Migration(migrations.Migration):
@@ -53,6 +73,29 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['-id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='FaultCount',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('fingerprint', models.CharField(max_length=16)),
+                ('queue', models.CharField(blank=True, max_length=255)),
+                ('shard', models.SmallIntegerField(default=0)),
+                ('task_name', models.CharField(blank=True, max_length=255)),
+                ('reason', models.CharField(max_length=32)),
+                ('error_type', models.CharField(blank=True, max_length=255)),
+                ('error_place', models.CharField(blank=True, max_length=255)),
+                ('open', models.IntegerField(default=0)),
+                ('replaying', models.IntegerField(default=0)),
+                ('replayed', models.IntegerField(default=0)),
+                ('discarded', models.IntegerField(default=0)),
+                ('first_seen', models.DateTimeField()),
+                ('last_seen', models.DateTimeField()),
+                ('last_id', models.BigIntegerField(help_text='Its newest dead letter, which may be purged by now.')),
+            ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('fingerprint', 'queue', 'shard'), name='deadletter_fault_once')],
             },
         ),
         migrations.CreateModel(
@@ -100,7 +143,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='deadletter',
             name='fingerprint',
-            field=models.CharField(blank=True, max_length=64),
+            field=models.CharField(blank=True, max_length=16),
         ),
         migrations.AddField(
             model_name='deadletter',
@@ -132,11 +175,6 @@ class Migration(migrations.Migration):
             name='sealed_raw',
             field=models.TextField(blank=True, help_text='Encrypted: the message as it came, where no task was run.'),
         ),
-        migrations.RunPython(seal_messages, migrations.RunPython.noop, elidable=True),
-        migrations.RemoveField(
-            model_name='deadletter',
-            name='raw',
-        ),
         migrations.AddField(
             model_name='deadletter',
             name='replay_sealed',
@@ -151,6 +189,11 @@ class Migration(migrations.Migration):
             model_name='deadletter',
             name='worker',
             field=models.CharField(blank=True, max_length=255),
+        ),
+        migrations.RunPython(carry_over, migrations.RunPython.noop, elidable=True),
+        migrations.RemoveField(
+            model_name='deadletter',
+            name='raw',
         ),
         migrations.AlterField(
             model_name='deadletter',
@@ -194,7 +237,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='deadletter',
-            index=models.Index(fields=['created_at'], name='deadletter_created'),
+            index=models.Index(fields=['status', 'reason', 'queue', '-id'], name='deadletter_reason_queue'),
+        ),
+        migrations.AddIndex(
+            model_name='deadletter',
+            index=models.Index(fields=['status', 'created_at', 'fingerprint', 'queue', 'id'], name='deadletter_time'),
         ),
         migrations.AddIndex(
             model_name='deadletter',

@@ -26,8 +26,8 @@ class BulkReplay(models.Model):
     replayed = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0, help_text="Could not be replayed; they stay open.")
     last_error = models.TextField(blank=True)
-    # It is worked on in slices, each started by a message with the next number: of a message that comes twice,
-    # one is stale.
+    # It is worked on in slices, each started by a message with the next number: of a message that comes
+    # twice, one is stale.
     slice_number = models.PositiveIntegerField(default=0)
     worked_at = models.DateTimeField(auto_now_add=True, help_text="When the last letter was dealt with.")
     started_by = models.CharField(max_length=150)

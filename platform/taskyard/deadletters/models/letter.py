@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from taskyard.deadletters.models.fault_count import FINGERPRINT_LENGTH
+
 
 class DeadLetter(models.Model):
     """One task that ended in a final failure, or a message that no worker could understand."""
@@ -49,8 +51,9 @@ class DeadLetter(models.Model):
     error_type = models.CharField(max_length=255, blank=True)
     error_place = models.CharField(max_length=255, blank=True)
     traceback = models.TextField(blank=True)
-    # SHA-256 of task, reason, error type and place: the same fault, whatever its text says.
-    fingerprint = models.CharField(max_length=64, blank=True)
+    # The first 64 bits of the SHA-256 of task, reason, error type and place, in hex: people type it. The same
+    # fault, whatever its text says.
+    fingerprint = models.CharField(max_length=FINGERPRINT_LENGTH, blank=True)
     sealed_raw = models.TextField(
         blank=True, help_text="Encrypted: the message as it came, where no task was run."
     )
@@ -81,7 +84,12 @@ class DeadLetter(models.Model):
             models.Index(fields=["status", "queue", "-id"], name="deadletter_queue"),
             models.Index(fields=["status", "task_name", "-id"], name="deadletter_task"),
             models.Index(fields=["status", "reason", "-id"], name="deadletter_reason"),
-            models.Index(fields=["created_at"], name="deadletter_created"),
+            # without it, "none with this reason on this queue" is found out by reading every row
+            models.Index(fields=["status", "reason", "queue", "-id"], name="deadletter_reason_queue"),
+            # groups and counts of a time without reading the rows themselves
+            models.Index(
+                fields=["status", "created_at", "fingerprint", "queue", "id"], name="deadletter_time"
+            ),
             models.Index(fields=["resolved_at"], name="deadletter_resolved"),
         ]
         constraints = [
