@@ -9,6 +9,9 @@ from django.test import Client
 
 from taskyard.errors import BulkPublishError
 from tests.probe_app import tasks
+from tests.probe_app.exclusive_actions import die_while_publishing, publish_from_threads
+
+__all__ = ["die_while_publishing", "publish_from_threads"]
 
 
 class PlannedError(Exception):
@@ -53,6 +56,15 @@ def get_page(path: str, headers: dict[str, str] | None = None) -> dict[str, Any]
     """Ask the site for a page, through all of its middleware."""
     response = Client().get(path, headers=headers or {})
     return {"status": response.status_code, "headers": dict(response.headers), **response.json()}
+
+
+def replay_letter(task_id: str, **edits: Any) -> str:
+    """Replay the newest dead letter of a task, and return the id of the new one."""
+    from taskyard.deadletters.models import DeadLetter
+    from taskyard.deadletters.replay import replay
+
+    letter = DeadLetter.objects.filter(task_id=task_id).order_by("-pk")[0]
+    return replay(letter.pk, actor="a test", **edits)
 
 
 def publish_many(count: int, chunk_size: int) -> dict[str, Any]:

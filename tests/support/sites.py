@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from taskyard.app import TaskyardCelery, create_app
-from taskyard.conf import build_settings, settings_from_environ
+from taskyard.conf import DATABASE_STATE, build_settings, settings_from_environ
 from tests.support.console import ProjectConsole
 from tests.support.dead_letters import DeadLetters
 from tests.support.history import History
@@ -174,7 +174,11 @@ def _variables(settings: Mapping[str, Any]) -> dict[str, str]:
 def _make_app(environment: Mapping[str, str]) -> TaskyardCelery:
     import tests.probe_app.tasks  # noqa: F401 - declares the tasks
 
-    settings = build_settings(settings_from_environ(environment))
+    given = settings_from_environ(environment)
+    if given.get("STATE_URL") == DATABASE_STATE:
+        # the site's database is not that of this process, which is to publish only
+        del given["STATE_URL"]
+    settings = build_settings(given)
     app = create_app("probe", settings=settings, set_as_current=False)
     app.finalize()
     return app
