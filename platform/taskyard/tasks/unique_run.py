@@ -14,6 +14,8 @@ from celery.exceptions import Reject, Retry
 from taskyard.errors import StateUnavailableError
 from taskyard.tasks.latest import cancel_if_replaced
 from taskyard.tasks.unique_header import UniqueHeader, unique_header
+from taskyard.tasks.unique_publish import STORE_SHARE
+from taskyard.transport.deadline import deadline
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -65,7 +67,9 @@ def free_ended(app: Any, request: Any) -> None:
     """Free the key of a call that has ended without its run's own end: killed, revoked, expired."""
     header = unique_header(request)
     if header is not None and header.until != "expiry":
-        free(app, header)
+        # in the worker's main process, which must not stand still for long
+        with deadline(app.publish_timeout_seconds * STORE_SHARE):
+            free(app, header)
 
 
 def free(app: Any, header: UniqueHeader) -> None:
