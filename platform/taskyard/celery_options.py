@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from celery.app.defaults import SETTING_KEYS
+from celery.schedules import crontab
 from kombu import Exchange, Queue
 
 from taskyard.brokers import broker_for
@@ -19,6 +20,8 @@ from taskyard.queues import QueueTable
 from taskyard.routing import QueueRouter
 
 PREFIX = "CELERY_"
+MINUTE_SECONDS = 60
+DAY_SECONDS = 24 * 3600
 DB_REUSE_MAX = "CELERY_DB_REUSE_MAX"
 # Options that a promise stands on, or that another setting decides.
 RESERVED = {
@@ -43,7 +46,9 @@ def build_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
     """
     options = _base_options(settings, router)
     options.update(broker_for(settings).celery_options(settings))
+    own_schedules = options["beat_schedule"]
     options.update(project_options())
+    options["beat_schedule"] = {**own_schedules, **options["beat_schedule"]}
     return options
 
 
@@ -136,11 +141,35 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # 02:30 on a day that has none is the scheduler's business; beat re-reads the database this often.
         "beat_scheduler": "django_celery_beat.schedulers:DatabaseScheduler",
         "beat_max_loop_interval": 5,
+        # What the kit's own tables need; the project's schedules come beside them.
+        "beat_schedule": kit_schedules(),
     }
 
 
 def _kombu_queues(table: QueueTable) -> tuple[Queue, ...]:
     return tuple(Queue(name, Exchange(name, type="direct"), routing_key=name) for name in table)
+
+
+def kit_schedules() -> dict[str, dict[str, Any]]:
+    """Return the schedules of the kit's own tasks, as far as their apps are installed; beat writes them down.
+
+    A message that waited for one interval is not run: the next one is there.
+    """
+    from django.conf import settings as django_settings
+
+    schedules: dict[str, dict[str, Any]] = {}
+    if any(name.startswith("taskyard.deadletters") for name in django_settings.INSTALLED_APPS):
+        schedules["deadletters.recover"] = {
+            "task": "deadletters.recover",
+            "schedule": MINUTE_SECONDS,
+            "options": {"expire_seconds": MINUTE_SECONDS},
+        }
+        schedules["deadletters.purge_resolved"] = {
+            "task": "deadletters.purge_resolved",
+            "schedule": crontab(minute="30", hour="3"),
+            "options": {"expire_seconds": DAY_SECONDS},
+        }
+    return schedules
 
 
 def project_options() -> dict[str, Any]:

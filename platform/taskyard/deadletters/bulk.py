@@ -11,19 +11,25 @@ redelivery.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import structlog
 from django.db import router
-from django.db.models import F, Max
+from django.db.models import F, Max, QuerySet
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.deadletters import transactions
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter
 from taskyard.deadletters.replay import replay
-from taskyard.errors import DeadLetterError, DeadLetterNotOpenError, DeadLetterNotPublishedError
+from taskyard.errors import (
+    DeadLetterError,
+    DeadLetterNotOpenError,
+    DeadLetterNotPublishedError,
+    PublishError,
+)
 from taskyard.outcomes import Snooze
 from taskyard.tasks.publish import published_now
 
@@ -34,7 +40,7 @@ ACTIVE = (State.SAMPLING, State.RUNNING)
 # Short: a worker that stops waits for it, and others have their turn on the queue.
 SLICE_SECONDS = 3.0
 # A slice writes after each letter, which takes the publish budget at most; after this it has died.
-STALE_SECONDS = 30.0
+STALE_AFTER = timedelta(seconds=30)
 # Its next message is lost, or its queue has a long backlog.
 STALLED_AFTER = timedelta(minutes=5)
 BROKER_PAUSE_SECONDS = 15.0
@@ -74,7 +80,7 @@ def start_bulk_replay(
         total=total,
         started_by=actor[:150],
     )
-    _publish_after_commit(bulk.pk)
+    _publish_after_commit(bulk, undo=bulk.delete)
     return bulk
 
 
@@ -85,9 +91,10 @@ def go_on(bulk_id: int, actor: str) -> BulkReplay:
         DeadLetterError: there is no such bulk replay, or it is done or running.
     """
     changes = {"state": State.RUNNING, "worked_at": SYSTEM_CLOCK.now(), "finished_at": None}
-    bulk = _change(bulk_id, (State.WAITING, State.STOPPED), changes, "gone on with")
+    before, bulk = _change(bulk_id, (State.WAITING, State.STOPPED), changes, "gone on with")
     log.info("bulk replay goes on", bulk=bulk_id, actor=actor)
-    _publish_after_commit(bulk.pk)
+    rows = BulkReplay.objects.filter(pk=bulk_id, state=State.RUNNING)
+    _publish_after_commit(bulk, undo=lambda: rows.update(state=before.state, finished_at=before.finished_at))
     return bulk
 
 
@@ -98,7 +105,7 @@ def stop(bulk_id: int, actor: str) -> BulkReplay:
         DeadLetterError: there is no such bulk replay, or it is done or stopped.
     """
     changes = {"state": State.STOPPED, "finished_at": SYSTEM_CLOCK.now()}
-    bulk = _change(bulk_id, (*ACTIVE, State.WAITING), changes, "stopped")
+    _, bulk = _change(bulk_id, (*ACTIVE, State.WAITING), changes, "stopped")
     log.info("bulk replay stopped", bulk=bulk_id, actor=actor)
     return bulk
 
@@ -107,9 +114,9 @@ def recover_bulk_replays() -> int:
     """Publish the next slice of those that nobody works on; return how many. For the schedule."""
     stalled = BulkReplay.objects.filter(state__in=ACTIVE, worked_at__lt=SYSTEM_CLOCK.now() - STALLED_AFTER)
     recovered = 0
-    for bulk_id in stalled.values_list("pk", flat=True):
+    for bulk_id, number in stalled.values_list("pk", "slice_number"):
         log.warning("bulk replay has stalled, its next slice is published again", bulk=bulk_id)
-        _publish_slice(bulk_id)
+        _publish_slice(bulk_id, number + 1)
         recovered += 1
     return recovered
 
@@ -123,28 +130,26 @@ def work_slice(bulk_id: int, number: int, *, clock: Clock = SYSTEM_CLOCK) -> Non
     if not _begin(bulk_id, number):
         return
     bulk = BulkReplay.objects.get(pk=bulk_id)
-    ends_at = clock.monotonic() + SLICE_SECONDS
     pace = 1.0 / bulk.rate_per_second
-    due = clock.monotonic()
+    wanted = max(1, round(SLICE_SECONDS * bulk.rate_per_second))
+    if bulk.state == State.SAMPLING:
+        wanted = min(wanted, _left_of_sample(bulk))
+    letters = _next_letters(bulk, wanted)
+    begun = clock.monotonic()
     pause = threading.Event()
-    while True:
-        letter_id = _next_letter(bulk)
-        if letter_id is None or (bulk.state == State.SAMPLING and bulk.replayed + bulk.failed >= bulk.sample):
-            _settle(bulk, is_done=letter_id is None)
+    for place, letter_id in enumerate(letters):
+        pause.wait(max(0.0, begun + place * pace - clock.monotonic()))
+        if not _replay_one(bulk, letter_id):
             return
-        if (left := due - clock.monotonic()) > 0:
-            if due > ends_at:
-                _publish_slice(bulk_id, countdown=left)
-                return
-            pause.wait(left)
-        try:
-            is_mine = _replay_one(bulk, letter_id)
-        except DeadLetterNotPublishedError as error:
-            BulkReplay.objects.filter(pk=bulk_id).update(last_error=str(error), worked_at=SYSTEM_CLOCK.now())
-            raise Snooze(BROKER_PAUSE_SECONDS, "the broker does not take the messages") from error
-        if not is_mine:
-            return
-        due += pace
+    if len(letters) < wanted or (bulk.state == State.SAMPLING and _left_of_sample(bulk) == 0):
+        _settle(bulk, is_done=not _next_letters(bulk, 1))
+        return
+    _publish_slice(bulk_id, number + 1, countdown=max(0.0, begun + len(letters) * pace - clock.monotonic()))
+    _mine(bulk).update(is_working=False)
+
+
+def _left_of_sample(bulk: BulkReplay) -> int:
+    return max(0, bulk.sample - bulk.replayed - bulk.failed)
 
 
 def _check(chosen: DeadLetterFilter, sample: int, rate_per_second: float) -> None:
@@ -160,24 +165,36 @@ def _check(chosen: DeadLetterFilter, sample: int, rate_per_second: float) -> Non
         )
 
 
-def _change(bulk_id: int, states: tuple[Any, ...], changes: dict[str, Any], done: str) -> BulkReplay:
-    is_changed = BulkReplay.objects.filter(pk=bulk_id, state__in=states).update(**changes)
-    bulk = BulkReplay.objects.filter(pk=bulk_id).first()
-    if bulk is None:
+def _change(
+    bulk_id: int, states: tuple[Any, ...], changes: dict[str, Any], done: str
+) -> tuple[BulkReplay, BulkReplay]:
+    """Change the row if it is in one of the states; return it as it was and as it is."""
+    before = BulkReplay.objects.filter(pk=bulk_id).first()
+    if before is None:
         raise DeadLetterError(f"Bulk replay {bulk_id} does not exist.")
+    is_changed = BulkReplay.objects.filter(pk=bulk_id, state__in=states).update(**changes)
+    bulk = BulkReplay.objects.get(pk=bulk_id)
     if not is_changed:
         raise DeadLetterError(f"Bulk replay {bulk_id} cannot be {done}: {bulk.get_state_display()}.")
-    return bulk
+    return before, bulk
 
 
-def _publish_after_commit(bulk_id: int) -> None:
-    transactions.after_commit(lambda: _publish_slice(bulk_id), using=router.db_for_write(BulkReplay))
+def _publish_after_commit(bulk: BulkReplay, *, undo: Callable[[], Any]) -> None:
+    """Publish the next slice; if the broker does not take it, undo what asked for it."""
+
+    def publish() -> None:
+        try:
+            _publish_slice(bulk.pk, bulk.slice_number + 1)
+        except PublishError as error:
+            undo()
+            raise DeadLetterNotPublishedError(f"Nothing is replayed: {error}") from error
+
+    transactions.after_commit(publish, using=router.db_for_write(BulkReplay))
 
 
-def _publish_slice(bulk_id: int, *, countdown: float | None = None) -> None:
+def _publish_slice(bulk_id: int, number: int, *, countdown: float | None = None) -> None:
     from taskyard.deadletters.tasks import replay_in_bulk
 
-    number = BulkReplay.objects.values_list("slice_number", flat=True).get(pk=bulk_id) + 1
     with published_now():
         replay_in_bulk.apply_async((bulk_id, number), countdown=countdown)
 
@@ -186,40 +203,48 @@ def _begin(bulk_id: int, number: int) -> bool:
     """Take the slice; False if it is stale, or the bulk replay has ended."""
     active = BulkReplay.objects.filter(pk=bulk_id, state__in=ACTIVE)
     now = SYSTEM_CLOCK.now()
-    if active.filter(slice_number__lt=number).update(slice_number=number, worked_at=now):
+    if active.filter(slice_number__lt=number).update(slice_number=number, is_working=True, worked_at=now):
         return True
-    stale = now - timedelta(seconds=STALE_SECONDS)
-    if active.filter(slice_number=number, worked_at__lt=stale).update(worked_at=now):
+    unfinished = active.filter(slice_number=number, is_working=True)
+    if unfinished.filter(worked_at__lt=now - STALE_AFTER).update(worked_at=now):
         return True
-    if active.filter(slice_number=number).exists():
-        raise Snooze(STALE_SECONDS / 2, "this slice is being worked on, or its worker has died")
+    if unfinished.exists():
+        raise Snooze(STALE_AFTER / 2, "this slice is being worked on, or its worker has just died")
     return False
 
 
-def _next_letter(bulk: BulkReplay) -> int | None:
+def _next_letters(bulk: BulkReplay, number: int) -> list[int]:
     letters = DeadLetterFilter.from_dict(bulk.filters).apply(DeadLetter.objects.all())
     rest = letters.filter(pk__gt=bulk.last_id, pk__lte=bulk.up_to_id)
-    return rest.order_by("pk").values_list("pk", flat=True).first()
+    return list(rest.order_by("pk").values_list("pk", flat=True)[:number])
+
+
+def _mine(bulk: BulkReplay) -> QuerySet[BulkReplay]:
+    """Return the row while this slice is not over: stopped by a person, or taken up by another worker."""
+    return BulkReplay.objects.filter(pk=bulk.pk, slice_number=bulk.slice_number, state=bulk.state)
 
 
 def _replay_one(bulk: BulkReplay, letter_id: int) -> bool:
-    """Replay a letter and count it; False if somebody has stopped the bulk replay or taken over the slice."""
-    counted = {"last_id": letter_id, "worked_at": SYSTEM_CLOCK.now()}
+    """Replay a letter and count it. Return False if this slice is over."""
+    if not _mine(bulk).exists():
+        return False
+    counted: dict[str, Any] = {"last_id": letter_id, "worked_at": SYSTEM_CLOCK.now()}
     try:
         replay(letter_id, actor=bulk.started_by)
         bulk.replayed += 1
         counted["replayed"] = F("replayed") + 1
-    except DeadLetterNotPublishedError:
-        raise
+    except DeadLetterNotPublishedError as error:
+        _mine(bulk).update(last_error=str(error), worked_at=SYSTEM_CLOCK.now() - STALE_AFTER)
+        raise Snooze(BROKER_PAUSE_SECONDS, "the broker does not take the messages") from error
     except DeadLetterNotOpenError:
         pass  # somebody was quicker
     except DeadLetterError as error:
         bulk.failed += 1
         counted |= {"failed": F("failed") + 1, "last_error": str(error)}
     bulk.last_id = letter_id
-    mine = BulkReplay.objects.filter(pk=bulk.pk, slice_number=bulk.slice_number)
-    mine.update(**counted)
-    return mine.filter(state=bulk.state).exists()
+    # also where it was stopped meanwhile: the letter is replayed
+    BulkReplay.objects.filter(pk=bulk.pk, slice_number=bulk.slice_number).update(**counted)
+    return True
 
 
 def _settle(bulk: BulkReplay, *, is_done: bool) -> None:
@@ -227,7 +252,7 @@ def _settle(bulk: BulkReplay, *, is_done: bool) -> None:
     changes: dict[str, Any] = {"state": State.WAITING}
     if is_done:
         changes = {"state": State.DONE, "finished_at": now}
-    BulkReplay.objects.filter(pk=bulk.pk, state=bulk.state).update(worked_at=now, **changes)
+    _mine(bulk).update(worked_at=now, is_working=False, **changes)
     log.info(
         "bulk replay done" if is_done else "bulk replay waits after its sample",
         bulk=bulk.pk,

@@ -8,7 +8,7 @@ import structlog
 from celery import shared_task
 
 from taskyard.conf import get_settings
-from taskyard.deadletters import bulk, replay, retention
+from taskyard.deadletters import bulk, counts, replay, retention
 from taskyard.retry import Exponential
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
@@ -53,7 +53,8 @@ def recover() -> None:
     idempotent_reason="what is deleted stays deleted",
 )
 def purge_resolved() -> None:
-    """Delete what was replayed or discarded longer ago than DEAD_LETTER_RETENTION_DAYS."""
+    """Delete what was replayed or discarded longer ago than DEAD_LETTER_RETENTION_DAYS, and count again."""
     older_than = timedelta(days=get_settings().dead_letter_retention_days)
-    log.info("resolved dead letters purged", count=retention.purge_resolved(older_than=older_than))
-    retention.purge_bulk_replays(older_than=older_than)
+    purged = retention.purge_resolved(older_than=older_than)
+    bulks, repaired = retention.purge_bulk_replays(older_than=older_than), counts.repair()
+    log.info("resolved dead letters purged", letters=purged, bulk_replays=bulks, counts_repaired=repaired)

@@ -65,6 +65,7 @@ class Migration(migrations.Migration):
                 ('failed', models.PositiveIntegerField(default=0, help_text='Could not be replayed; they stay open.')),
                 ('last_error', models.TextField(blank=True)),
                 ('slice_number', models.PositiveIntegerField(default=0)),
+                ('is_working', models.BooleanField(default=False, help_text='The last slice that began has not ended.')),
                 ('worked_at', models.DateTimeField(auto_now_add=True, help_text='When the last letter was dealt with.')),
                 ('started_by', models.CharField(max_length=150)),
                 ('started_at', models.DateTimeField(auto_now_add=True)),

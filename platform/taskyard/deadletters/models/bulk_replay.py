@@ -29,6 +29,7 @@ class BulkReplay(models.Model):
     # It is worked on in slices, each started by a message with the next number: of a message that comes
     # twice, one is stale.
     slice_number = models.PositiveIntegerField(default=0)
+    is_working = models.BooleanField(default=False, help_text="The last slice that began has not ended.")
     worked_at = models.DateTimeField(auto_now_add=True, help_text="When the last letter was dealt with.")
     started_by = models.CharField(max_length=150)
     started_at = models.DateTimeField(auto_now_add=True)
