@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -58,9 +60,10 @@ class DatabaseStore:
     def acquire(self, key: str, *, owner: str, holder: Mapping[str, Any], lease_seconds: float) -> Attempt:
         key = stored_key(key)
         text = to_json(dict(holder), what=f"The holder of the claim {key!r}")
+        asked_at = self._clock.monotonic()
         (row,) = self._rows(sql.acquire, lease_seconds, key=key, owner=owner, holder=text)
+        claim = replace(_claim(row), asked_at=asked_at)
         self._purge_sometimes()
-        claim = _claim(row)
         return Attempt(claim.state == "held" and claim.owner == owner, claim)
 
     def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
@@ -119,7 +122,9 @@ class DatabaseStore:
 
     def _purge_sometimes(self) -> None:
         if next(self._writes) % self._purge_every == 0:
-            self.purge()
+            # The claim is taken already; what is left over is deleted the next time.
+            with suppress(StateUnavailableError):
+                self.purge()
 
     def _rows(self, statement: Any, seconds: float = 0.0, **arguments: Any) -> Sequence[Any]:
         return self._session.rows(*self._prepared(statement, seconds, arguments))

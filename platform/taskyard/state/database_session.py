@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Mapping
 from typing import Any
 
-from django.db import DatabaseError, Error, InterfaceError, OperationalError, connections
+from django.db import DataError, Error, InterfaceError, OperationalError, ProgrammingError, connections
 from django.db.transaction import TransactionManagementError
 
 from taskyard.clock import Clock
@@ -17,6 +18,8 @@ from taskyard.state.sql import DIALECTS, Dialect
 # A connection may have been closed by the server, a SQLite file may be locked: both end with another try.
 TRIES = 5
 LOCKED_PAUSE_SECONDS = 0.02
+# Connections of a parent process; kept, or they would be closed.
+_inherited: list[Any] = []
 
 
 class DatabaseSession:
@@ -32,6 +35,7 @@ class DatabaseSession:
         self.alias = alias
         self._clock = clock
         self._timeout_seconds = timeout_seconds
+        os.register_at_fork(after_in_child=self._forget_inherited)
 
     @property
     def connection(self) -> Any:
@@ -60,9 +64,20 @@ class DatabaseSession:
         """Close the connection of this thread."""
         self.connection.close()
 
+    def _forget_inherited(self) -> None:
+        """In a forked child: parent and child would read each other's answers over the same socket."""
+        connection = self.connection
+        if connection.connection is not None and not connection.in_atomic_block:
+            # Not closed: that would end the parent's session.
+            _inherited.append(connection.connection)
+            connection.connection = None
+
     def _run(self, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
         try:
             return self._run_apart(statement, arguments, answer)
+        except (TransactionManagementError, DataError):
+            # A mistake of the caller's.
+            raise
         except Error as error:
             raise self._unavailable(error) from error
 
@@ -108,11 +123,11 @@ class DatabaseSession:
         settings = self.connection.settings_dict
         place = f"{self.connection.vendor} {settings.get('HOST') or settings['NAME']}"
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        is_missing = isinstance(error, DatabaseError) and any(
-            text in reason for text in ("no such table", "no such column", "does not exist")
-        )
-        advice = "Run: manage.py migrate" if is_missing else "Is it running?"
-        return StateUnavailableError(f"The state store {place} does not answer: {reason}. {advice}")
+        if isinstance(error, ProgrammingError) or "no such" in reason:
+            return StateUnavailableError(
+                f"The state store {place} lacks a table or column: {reason}. Run: manage.py migrate"
+            )
+        return StateUnavailableError(f"The state store {place} does not answer: {reason}. Is it running?")
 
 
 def _execute(connection: Any, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:

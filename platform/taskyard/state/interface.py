@@ -43,6 +43,7 @@ class Claim:
         expires_in_seconds: until the lease (held) or the memory (done) ends, from the moment of the answer.
         duplicates: how often somebody else has wanted it meanwhile.
         result: the JSON value given to `complete`; None while held.
+        asked_at: monotonic time of this process just before it asked for the claim: its lease counts from then.
     """
 
     key: str
@@ -54,6 +55,7 @@ class Claim:
     expires_in_seconds: float = 0.0
     duplicates: int = 0
     result: Any = None
+    asked_at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,11 @@ class LeaseKeeper:
         # Until when the thread rests, by the monotonic clock.
         self._rests_until = 0.0
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is there; without a lease it ends after a while."""
+        return self._thread is not None
+
     @contextmanager
     def held(self, store: StateStore, claim: Claim, *, lease_seconds: float) -> Iterator[Lease]:
         """Renew a claim that was just granted until the block ends. The block itself says what becomes of it.

@@ -31,7 +31,7 @@ class Lease:
         self._clock = clock
         self._is_taken = False
         self._is_over = False
-        self.confirm(clock.monotonic())
+        self.confirm(clock.monotonic() if claim.asked_at is None else claim.asked_at)
 
     @property
     def is_lost(self) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
+from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.errors import StateUnavailableError
 from taskyard.masking import mask_url
 from taskyard.state.interface import LATE_SECONDS, Attempt, Claim
@@ -43,6 +45,7 @@ class RedisStore:
         prefix: put before every key.
         sentinel_master: name of the primary, with sentinel://.
         timeout_seconds: for connecting, and for each answer.
+        clock: of this process, for when it asked.
     """
 
     name = "redis"
@@ -54,7 +57,9 @@ class RedisStore:
         prefix: str = "",
         sentinel_master: str | None = None,
         timeout_seconds: float = 2.0,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._prefix = prefix
         self._address = mask_url(url)
         self._client = connect(url, sentinel_master=sentinel_master, timeout_seconds=timeout_seconds)
@@ -63,8 +68,9 @@ class RedisStore:
         key = stored_key(key)
         text = to_json(dict(holder), what=f"The holder of the claim {key!r}")
         keys = [self._claim_key(key), self._prefix + FENCE]
+        asked_at = self._clock.monotonic()
         granted, now, *pairs = self._run("acquire", keys, owner, _microseconds(lease_seconds), text, LATE_MS)
-        return Attempt(bool(granted), _claim(key, pairs, now))
+        return Attempt(bool(granted), replace(_claim(key, pairs, now), asked_at=asked_at))
 
     def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
         arguments = (owner, _microseconds(lease_seconds), LATE_MS)
@@ -138,7 +144,7 @@ class RedisStore:
         try:
             return question()
         except RedisError as error:
-            verb = "refuses" if isinstance(error, ResponseError) else "does not answer"
+            verb = "refuses" if isinstance(error, (ResponseError, AuthenticationError)) else "does not answer"
             raise StateUnavailableError(
                 f"The state store {self._address} {verb}: {mask_url(str(error)).rstrip('.')}. "
                 "See `manage.py taskyard doctor`."
