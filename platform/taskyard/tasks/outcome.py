@@ -15,11 +15,12 @@ from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import ArgumentError, OutOfMemoryError
 from taskyard.outcomes import Cancel, Snooze
-from taskyard.tasks import attempts, failures
+from taskyard.tasks import attempts, cancelling, failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
 from taskyard.tasks.run_context import number_of
 from taskyard.tasks.scrubbing import true_error
 from taskyard.tasks.signature_fit import misfit
+from taskyard.tasks.store_outage import OUTAGE
 from taskyard.tasks.traceback import error_text, task_traceback
 
 if TYPE_CHECKING:
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
 
 log = structlog.stdlib.get_logger("taskyard.task")
 
-STORE_RETRY_SECONDS = 10.0
 # What is never dropped: `on_exhausted` is about retries that have ended, this needs a person.
 _NEVER_DROPPED = ("not_retryable", "wrong_signature")
 # Set on the request of a run whose failure is recorded, or dropped on purpose.
 _SETTLED = "failure_is_settled"
+
+
+class Cancelled(Ignore):
+    """What Celery gets to see of a cancelled run: it acknowledges the message, and stores no other state."""
 
 
 def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
@@ -53,6 +57,9 @@ def settle_outcome(run: Run, call_next: Callable[[], Any]) -> Any:
     except Cancel as cancel:
         _cancel(run, cancel)
     except Exception as error:
+        requested = cancelling.cancel_behind(run)
+        if requested is not None:
+            _cancel(run, requested)
         _retry_or_fail(run, error)
 
 
@@ -110,7 +117,6 @@ def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, r
     try:
         failures.record(failures.from_run(task, request, args, kwargs, error=error, reason=reason))
     except Exception as store_error:
-        log.exception("dead letter not stored, the task runs again", reason=reason)
         raise _after_store_failure(task, request, error, store_error) from error
     setattr(request, _SETTLED, True)
 
@@ -118,7 +124,7 @@ def _record(task: Any, request: Any, args: Any, kwargs: Any, error: Exception, r
 def _after_store_failure(task: Any, request: Any, error: Exception, store_error: Exception) -> Exception:
     try:
         with attempts.noted(request, error):
-            return _run_later(task, request, STORE_RETRY_SECONDS, "the dead letter store is away")
+            return _run_later(task, request, OUTAGE.pause_seconds(), "the dead letter store is away")
     except Exception:
         return Reject(store_error, requeue=True)
 
@@ -152,9 +158,18 @@ def _run_later(task: Any, request: Any, delay_seconds: float, why: str) -> Retry
 
 
 def _cancel(run: Run, cancel: Cancel) -> None:
-    task, request = run.task, run.request
-    if not request.is_eager:
-        ignored = task.ignore_result if request.ignore_result is None else request.ignore_result
+    if not run.request.is_eager:
+        _store_cancelled(run.task, run.request, str(cancel))
+        cancelling.note_end(run, cancel)
+    raise Cancelled(str(cancel))
+
+
+def _store_cancelled(task: Any, request: Any, reason: str) -> None:
+    ignored = task.ignore_result if request.ignore_result is None else request.ignore_result
+    try:
         # also tells a chord that this part will not come
-        task.backend.mark_as_revoked(request.id, str(cancel), request=request, store_result=not ignored)
-    raise Ignore(str(cancel))
+        task.backend.mark_as_revoked(request.id, reason, request=request, store_result=not ignored)
+    except Exception:
+        if request.chord:
+            raise  # it would wait for ever
+        log.exception("the state of the cancelled task is not stored")

@@ -1,11 +1,11 @@
 """The life of one run in the worker, as one readable list.
 
-    RUN = correlate > log > unique (end) > outcome > scrub > cancel > unique (replaced) > breaker > singleton
-          > unique (start) > claim > soft limit > the task's code
+    RUN = correlate > log > unique (end) > tracking (end) > outcome > scrub > cancel > unique (replaced)
+          > breaker > singleton > unique (start) > claim > tracking (start) > soft limit > the task's code
 
 Each layer is a function `layer(run, call_next)`; the last one calls the task. A layer that raises decides
-what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, `Snooze` and `Cancel`, or an exception for a
-failure. A layer that a task does not need is not among its layers, and costs it nothing.
+what happens to the message: Celery's `Retry`, `Ignore` and `Reject`, `Snooze` and `Cancel`, or an exception
+for a failure. A layer that a task does not need is not among its layers, and costs it nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique_run
+from taskyard.tasks import (
+    breaking,
+    cancelling,
+    idempotency,
+    scrubbing,
+    singleton,
+    soft_limit,
+    tracking,
+    unique_run,
+)
 from taskyard.tasks.outcome import settle_outcome
 from taskyard.tasks.run_context import correlate
 from taskyard.tasks.run_log import log_run
@@ -54,6 +63,7 @@ RUN: tuple[tuple[Layer, Callable[[Any], bool]], ...] = (
     (correlate, _always),  # the correlation id of the message is the one of everything published inside
     (log_run, _always),  # one line at the start, one at the end, with the same fields
     (unique_run.free_at_end, _always),  # after its end for good, an equal call is published again
+    (tracking.record_end, tracking.is_needed),  # the row of a long task says how the run has ended
     (settle_outcome, _always),  # success, retry, snooze, cancel, or final failure and its dead letter
     (scrubbing.scrub_errors, scrubbing.is_needed),  # no error that leaves here shows a marked argument
     (cancelling.obey_cancel, cancelling.is_needed),  # cancelled while it waited: it does not start
@@ -62,6 +72,7 @@ RUN: tuple[tuple[Layer, Callable[[Any], bool]], ...] = (
     (singleton.hold_singleton, singleton.is_needed),  # one at a time by key
     (unique_run.free_at_start, _always),  # from its start on, an equal call is published again
     (idempotency.claim_once, idempotency.is_needed),  # once by key; a duplicate gets the first result
+    (tracking.record_start, tracking.is_needed),  # ... and that it runs
     (soft_limit.watch_soft_limit, soft_limit.is_needed),  # a swallowed soft limit is no success
 )
 

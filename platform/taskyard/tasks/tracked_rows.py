@@ -1,0 +1,103 @@
+"""The rows of tasks that are tracked or cancelled: each function is one statement, or two.
+
+Everything raises Django's database errors. The models are imported when they are needed: this module is
+loaded before Django's apps are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+TEXT_LENGTH = 255
+
+
+def _rows() -> Any:
+    from taskyard.models import TrackedTask
+
+    return TrackedTask.objects
+
+
+def connection() -> Any:
+    """Return this thread's database connection for the rows."""
+    from django.db import connections, router
+
+    from taskyard.models import TrackedTask
+
+    return connections[router.db_for_write(TrackedTask)]
+
+
+def begin(task_id: str, *, at: datetime, name: str, queue: str, worker: str) -> None:
+    """Note that a run has begun. Its moment tells this run from others of the same task."""
+    fields = {
+        "task_name": name[:TEXT_LENGTH],
+        "queue": queue[:TEXT_LENGTH],
+        "worker": worker[:TEXT_LENGTH],
+        "state": "running",
+        "started_at": at,
+        "updated_at": at,
+        "finished_at": None,
+    }
+    save(task_id, fields)
+
+
+def save(task_id: str, fields: Mapping[str, Any]) -> None:
+    """Change the row, or make it."""
+    from django.db import IntegrityError, transaction
+
+    if _rows().filter(pk=task_id).update(**fields):
+        return
+    try:
+        with transaction.atomic(using=connection().alias):
+            _rows().create(pk=task_id, **fields)
+    except IntegrityError:
+        _rows().filter(pk=task_id).update(**fields)
+
+
+def change(task_id: str, run: datetime, fields: Mapping[str, Any]) -> bool:
+    """Change the row of a run; return False if another run has begun since, or the row is gone."""
+    return bool(_rows().filter(pk=task_id, started_at=run).update(**fields))
+
+
+def exists(task_id: str) -> bool:
+    return bool(_rows().filter(pk=task_id).exists())
+
+
+def read(task_id: str) -> Any:
+    """Return the row, or None."""
+    return _rows().filter(pk=task_id).first()
+
+
+def checkpoint_of(task_id: str) -> Any:
+    """Return the stored checkpoint; None if there is none."""
+    return _rows().filter(pk=task_id).values_list("checkpoint", flat=True).first()
+
+
+def end_cancelled(task_id: str, *, at: datetime, name: str, queue: str) -> None:
+    """Note that a cancelled task has ended so, or did not start."""
+    fields = {"state": "cancelled", "task_name": name[:TEXT_LENGTH], "queue": queue[:TEXT_LENGTH]}
+    save(task_id, {**fields, "updated_at": at, "finished_at": at})
+
+
+def end_failed(task_id: str, *, at: datetime) -> None:
+    """Note that a task has failed for good; nothing if it has no row."""
+    _rows().filter(pk=task_id).update(state="failed", updated_at=at, finished_at=at)
+
+
+def copy_checkpoint(from_id: str, to_id: str, *, at: datetime) -> bool:
+    """Let another task resume where this one was; return False if it has left no checkpoint."""
+    source = read(from_id)
+    if source is None or source.checkpoint is None:
+        return False
+    fields = {
+        "checkpoint": source.checkpoint,
+        "task_name": source.task_name,
+        "queue": source.queue,
+        "done": source.done,
+        "total": source.total,
+        "note": source.note,
+        "updated_at": at,
+    }
+    save(to_id, fields)
+    return True
