@@ -43,6 +43,12 @@ class _Pages(admin.ModelAdmin):  # type: ignore[type-arg] # generic in the stubs
         return may_view(request)
 
     def _path(self, route: str, view: View, name: str, *, method: View | None = None) -> URLPattern:
+        # The admin site first: it asks strangers to log in, and checks the CSRF token.
+        return path(
+            route, self.admin_site.admin_view(self._checked(view, method)), name=f"deadletters_{name}"
+        )
+
+    def _checked(self, view: View, method: View | None = None) -> View:
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not self.has_view_permission(request):
                 raise PermissionDenied
@@ -50,8 +56,7 @@ class _Pages(admin.ModelAdmin):  # type: ignore[type-arg] # generic in the stubs
 
         update_wrapper(checked, view)
         guarded: Any = checked if method is None else method(checked)
-        # The admin site first: it asks strangers to log in, and checks the CSRF token.
-        return path(route, self.admin_site.admin_view(guarded), name=f"deadletters_{name}")
+        return guarded
 
 
 class DeadLetterAdmin(_Pages):
@@ -78,12 +83,10 @@ class DeadLetterAdmin(_Pages):
         ]
 
     def changelist_view(self, request: HttpRequest, *_: Any, **__: Any) -> HttpResponse:
-        _require_view(self, request)
-        return show_letters(self, request)
+        return self._checked(show_letters, require_safe)(request)
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
-        _require_view(self, request)
-        return show_letter(self, request, find_letter(_number(object_id)))
+        return self._checked(_show_letter, require_safe)(request, _number(object_id))
 
 
 class BulkReplayAdmin(_Pages):
@@ -101,17 +104,14 @@ class BulkReplayAdmin(_Pages):
         ]
 
     def changelist_view(self, request: HttpRequest, *_: Any, **__: Any) -> HttpResponse:
-        _require_view(self, request)
-        return bulk_pages.show_bulk_replays(self, request)
+        return self._checked(bulk_pages.show_bulk_replays, require_safe)(request)
 
     def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
-        _require_view(self, request)
-        return bulk_pages.show_bulk_replay(self, request, _number(object_id))
+        return self._checked(bulk_pages.show_bulk_replay, require_safe)(request, _number(object_id))
 
 
-def _require_view(model_admin: _Pages, request: HttpRequest) -> None:
-    if not model_admin.has_view_permission(request):
-        raise PermissionDenied
+def _show_letter(model_admin: _Pages, request: HttpRequest, letter_id: int) -> HttpResponse:
+    return show_letter(model_admin, request, find_letter(letter_id))
 
 
 def _number(object_id: str) -> int:
