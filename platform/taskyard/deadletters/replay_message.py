@@ -18,6 +18,7 @@ from taskyard.masking import MASK
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.sealing import unseal
 from taskyard.tasks import canvas_parts
+from taskyard.tasks.chord_parts import reopen_chord
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, PUBLISHED_AT, published_now
 from taskyard.tasks.signature_fit import misfit, signature_text
 
@@ -138,6 +139,7 @@ def publish(letter: DeadLetter, call: Call) -> None:
     Raises:
         PublishError: the broker did not take it.
     """
+    reopen_chord(call.task.app, call.options, task_id=letter.task_id)
     with published_now():
         call.task.apply_async(
             restored(call.args),
