@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 pytestmark = pytest.mark.integration
 PROCESSES = 2
 QUERY = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
@@ -78,17 +80,19 @@ def test_what_should_become_a_dead_letter_waits_for_the_database(site, postgres)
     assert len(site.history.starts("fails without database")) == 2
 
 
-def test_garbage_stays_on_the_broker_while_the_database_is_away(site, postgres, valkey):
+def test_garbage_waits_on_the_broker_for_the_database(site, postgres, valkey):
     worker = site.start_worker(processes=1)
 
     with postgres.stopped():
         valkey.client().lpush("high", b"garbage")
         worker.wait_for_log("Message on queue high cannot be decoded", is_start=True, level="error")
+        assert valkey.client().lrange("high.undecodable", 0, -1) == [b"garbage"]
 
-    assert valkey.client().lrange("high.undecodable", 0, -1) == [b"garbage"]
-    site.tasks["probe.record"].delay("after garbage")
-    site.history.wait_for_end("after garbage")
-    valkey.client().delete("high.undecodable")
+    site.dead_letters.wait_for(reason="undecodable", queue="high")
+    wait_until(
+        lambda: not valkey.client().exists("high.undecodable"), timeout_seconds=10, what="the list is empty"
+    )
+    assert len(site.dead_letters.rows(reason="undecodable", queue="high")) == 1
 
 
 def test_a_dead_letter_holds_text_that_the_database_refuses(site):

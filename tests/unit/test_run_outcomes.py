@@ -218,7 +218,6 @@ class TestStoreDown:
         lines = events()
         assert [line["event"] for line in lines] == [
             "task started",
-            "dead letter not stored, the task runs again",
             "task snoozed",
         ]
         assert lines[-1]["reason"] == "the dead letter store is away"

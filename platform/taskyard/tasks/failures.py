@@ -22,6 +22,7 @@ from taskyard.tasks.plain_values import plain
 from taskyard.tasks.run_context import correlation_id_of
 from taskyard.tasks.scrubbing import is_needed as has_marks
 from taskyard.tasks.scrubbing import scrubber_of
+from taskyard.tasks.store_outage import OUTAGE
 from taskyard.tasks.traceback import described, task_traceback
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
@@ -82,8 +83,13 @@ def set_sink(sink: Sink | None) -> None:
 
 def record(failure: Failure) -> None:
     """Store a final failure and log it. Returns once it is stored; raises whatever the store raises."""
-    for sink in _sinks:
-        sink(failure)
+    try:
+        for sink in _sinks:
+            sink(failure)
+    except Exception as error:
+        OUTAGE.begin_or_go_on(error)
+        raise
+    OUTAGE.end()
     fields = {} if _sinks else _content_of(failure)
     log.error(
         "dead letter"

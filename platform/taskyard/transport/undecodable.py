@@ -1,7 +1,8 @@
 """A message that cannot be decoded: it is set aside where people see it, and the worker goes on.
 
 It first goes to the list `<queue>.undecodable` on the broker, in the same form in which it came. If a sink is
-set (the dead letter store), it is told, and once the sink has stored the message it leaves the list.
+set (the dead letter store), it is told, and once the sink has stored the message it leaves the list. What the
+sink did not take stays there, until `store_parked` offers it again.
 """
 
 from __future__ import annotations
@@ -38,12 +39,27 @@ def park(client: Any, *, queue: str, raw: bytes, error: Exception) -> None:
             # logs it, too
             sink(queue, raw, str(error))
         except Exception:
-            logger.exception(
+            # why is in the sink's own log
+            logger.error(  # noqa: TRY400
                 "Message on queue %s cannot be decoded (%s), and the dead letter store did not take it: "
-                "kept in the list %s.",
+                "kept in the list %s, and tried again.",
                 queue,
                 error,
                 key,
             )
         else:
             client.lrem(key, 1, raw)
+
+
+def store_parked(client: Any, *, queue: str, raw: bytes, error: Exception, prefix: str = "") -> bool:
+    """Offer a message that lies in the list to the sink again. Return whether it has left the list.
+
+    Args:
+        prefix: of all keys, where the client does not add it by itself.
+    """
+    if not _sinks:
+        return False
+    for sink in _sinks:
+        sink(queue, raw, str(error))
+    client.lrem(f"{prefix}{queue}{SUFFIX}", -1, raw)
+    return True

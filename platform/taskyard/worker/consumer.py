@@ -22,12 +22,13 @@ from celery.worker import state
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from taskyard.tasks import failures
-from taskyard.worker import dead_lists, leases
+from taskyard.tasks.store_outage import OUTAGE
+from taskyard.worker import dead_lists, leases, parked_lists
 from taskyard.worker.messages import failure_of_message
+from taskyard.worker.parked_lists import ParkedLists
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
-STORE_RETRY_SECONDS = 10.0
 EXIT_OK = 0
 
 
@@ -83,6 +84,7 @@ class Consumer(CeleryConsumer):
         if not self._drains_dead_lists:
             self._drains_dead_lists = True
             self.timer.call_repeatedly(dead_lists.INTERVAL_SECONDS, dead_lists.drain, (self,))
+            self.timer.call_repeatedly(parked_lists.INTERVAL_SECONDS, ParkedLists().drain, (self,))
 
     def shutdown(self) -> None:
         leases.end()
@@ -141,8 +143,8 @@ class Consumer(CeleryConsumer):
         try:
             failures.record(failure)
         except Exception:
-            log.exception("dead letter not stored, the message stays unacknowledged", task_id=failure.task_id)
-            self.timer.call_after(STORE_RETRY_SECONDS, self._store, (failure, acknowledge))
+            # the message stays unacknowledged
+            self.timer.call_after(OUTAGE.pause_seconds(), self._store, (failure, acknowledge))
         else:
             acknowledge()
 

@@ -47,7 +47,7 @@ def _drain_queue(channel: Any, queue: str, app: Any) -> int:
         try:
             failures.record(_failure(channel, queue, bytes(raw), app))
         except Exception:
-            log.exception("dead letter not stored, the message stays in the list", list=key)
+            # it stays in the list, and is tried again in the next round
             return done
         client.lrem(key, -1, raw)
     return MESSAGES_A_ROUND

@@ -41,13 +41,26 @@ def publish_again(request: Any, losses: int, error: BaseException) -> float:
         PublishError: the broker did not take it.
         ArgumentError: it can't be published any more.
     """
-    task, context = request.task, request._context
-    delay_seconds = float(task.retry_policy.delay_seconds(losses) / 2)
+    delay_seconds = float(request.task.retry_policy.delay_seconds(losses) / 2)
+    publish_later(request, error, delay_seconds=delay_seconds)
+    return delay_seconds
+
+
+def publish_later(request: Any, error: BaseException, *, delay_seconds: float) -> None:
+    """Publish the call of a worker-side request once more, without using up a retry.
+
+    Args:
+        error: how its run has ended; the message carries it as an attempt.
+
+    Raises:
+        PublishError: the broker did not take it.
+        ArgumentError: it can't be published any more.
+    """
+    context = request._context
     with correlated(request.correlation_id), published_now(), noted(context, error):
-        task.signature_from_request(
+        request.task.signature_from_request(
             context, countdown=delay_seconds, retries=context.retries or 0
         ).apply_async()
-    return delay_seconds
 
 
 def announce_again(request: Any, error: BaseException, exc_info: Any, delay_seconds: float) -> None:

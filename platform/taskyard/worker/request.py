@@ -20,8 +20,9 @@ from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.run_log import run_fields
 from taskyard.tasks.scrubbing import is_needed as has_marks
 from taskyard.tasks.scrubbing import scrubber_of
+from taskyard.tasks.store_outage import OUTAGE
 from taskyard.tasks.unique_run import free_ended
-from taskyard.worker.losses import announce_again, count_loss, publish_again
+from taskyard.worker.losses import announce_again, count_loss, publish_again, publish_later
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -130,6 +131,17 @@ class Request(CeleryRequest):
         announce_again(self, error, exc_info, delay_seconds)
         return True
 
+    def _run_later(self, error: BaseException) -> None:
+        """Have the task run again when the dead letter store may be back; put back, it would run at once."""
+        try:
+            publish_later(self, error, delay_seconds=OUTAGE.pause_seconds())
+        except Exception:
+            log.exception("the task is not published again, it is put back", task_id=self.id)
+            self._put_back()
+            return
+        state.task_ready(self)
+        self.acknowledge()
+
     def _put_back(self) -> None:
         state.task_ready(self)
         self.reject(requeue=True)
@@ -152,8 +164,7 @@ class Request(CeleryRequest):
                 )
             )
         except Exception:
-            log.exception("dead letter not stored, the message is put back", task_id=self.id, reason=reason)
-            self._put_back()
+            self._run_later(error)
             return False
         self._has_dead_letter = True
         free_ended(self._app, self._context)
