@@ -60,7 +60,8 @@ class Settings(BaseModel):
     )
     state_url: str | None = Field(
         None,
-        description="Where claims, leases and limits are: Redis or Valkey, or django-db; the broker when unset.",
+        description="Where claims, leases and limits are: one Redis or Valkey server, or django-db; "
+        "the broker when unset.",
     )
     sentinel_master: str | None = Field(
         None, description="Name of the primary that the Sentinels watch; needed with sentinel://."
@@ -171,8 +172,15 @@ class Settings(BaseModel):
                 f"TASKYARD['ARGUMENT_WARN_BYTES'] is {self.argument_warn_bytes}, above ARGUMENT_LIMIT_BYTES, "
                 f"which is {self.argument_limit_bytes}. The warning must come first."
             )
-        if urlsplit(self.broker_url).scheme == "sentinel" and not self.sentinel_master:
+        if not self.sentinel_master and any(
+            url.startswith("sentinel:") for url in (self.broker_url, self.state_url or "")
+        ):
             problems.append("sentinel:// needs the name of the primary. Set TASKYARD['SENTINEL_MASTER'].")
+        if self.state_url and ";" in self.state_url and not self.state_url.startswith("sentinel:"):
+            problems.append(
+                f"TASKYARD['STATE_URL'] is {mask_url(self.state_url)!r}, which are several servers: each "
+                "would have claims of its own. Name one, or Sentinels."
+            )
         try:
             build_queue_table(self.queues, default=self.default_queue)
         except ConfigurationError as error:
@@ -201,8 +209,9 @@ class Settings(BaseModel):
 
     @property
     def effective_state_url(self) -> str:
-        """Where claims, leases and limits go."""
-        return self._resolve(self.state_url) if self.state_url else self.effective_broker_url
+        """Where claims, leases and limits go; of several brokers the first: two would both grant them."""
+        url = self._resolve(self.state_url) if self.state_url else self.effective_broker_url
+        return url if url.startswith("sentinel") else url.split(";")[0]
 
     @property
     def uses_embedded_broker(self) -> bool:

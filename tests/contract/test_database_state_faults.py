@@ -10,6 +10,7 @@ from django.db.transaction import TransactionManagementError
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import StateUnavailableError
+from taskyard.state import held
 from taskyard.state.interface import LATE_SECONDS
 from tests.support.sites import copy_database
 from tests.support.state_stores import ALIAS, StoreSpec, database
@@ -80,6 +81,19 @@ class TestTransactions:
             acquire(store)
 
         assert store.read("k") is None
+
+
+def test_the_lease_keeper_closes_its_connection_when_there_is_nothing_to_keep(on_postgresql, postgres, key):
+    store = on_postgresql.make()
+    claim = acquire(store, lease_seconds=0.3).claim
+
+    def count():
+        return len(postgres.execute("postgres", BACKENDS, key))
+
+    with held(store, claim, lease_seconds=0.3):
+        wait_until(lambda: count() == 2, timeout_seconds=10, what="the keeper has a connection of its own")
+
+    wait_until(lambda: count() == 1, timeout_seconds=10, what="the keeper has closed it")
 
 
 class TestFailures:

@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.parametrize("spec", ["redis", "postgresql"], indirect=True),
 ]
 LEASE_SECONDS = 0.6
-BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'state'"
 
 
 @pytest.fixture
@@ -134,22 +133,6 @@ def test_many_leases_of_many_threads_are_kept_by_one_thread(store, key):
     assert len(keepers) == 1
     assert keepers[0].daemon
     assert before <= {"taskyard-leases", *before}
-
-
-def test_the_thread_closes_its_connection_when_there_is_nothing_to_keep(spec, store, hold, key, postgres):
-    if not spec.is_database:
-        pytest.skip("nothing is kept for a thread")
-
-    def count():
-        return postgres.execute("postgres", BACKENDS)[0][0]
-
-    claim = hold("a", lease_seconds=LEASE_SECONDS).claim
-    wait_until(lambda: count() == 1, timeout_seconds=10, what="only this thread has a connection")
-
-    with held(store, claim, lease_seconds=LEASE_SECONDS):
-        wait_until(lambda: count() == 2, timeout_seconds=10, what="the other thread has one too")
-
-    wait_until(lambda: count() == 1, timeout_seconds=10, what="the other thread has closed it")
 
 
 def test_the_thread_ends_when_there_is_nothing_to_keep_and_starts_again(store, hold):

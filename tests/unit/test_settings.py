@@ -86,6 +86,33 @@ def test_rules_across_settings_come_in_one_message_too():
     )
 
 
+def test_the_state_is_on_one_server():
+    assert problems_of({"STATE_URL": "redis://:s3cret@a:6379/0;redis://b:6379/0"}) == (
+        "TASKYARD['STATE_URL'] is 'redis://:******@a:6379/0;redis://b:6379/0', which are several servers: "
+        "each would have claims of its own. Name one, or Sentinels.",
+    )
+    assert problems_of({"STATE_URL": "sentinel://a:26379;sentinel://b:26379"}) == (
+        "sentinel:// needs the name of the primary. Set TASKYARD['SENTINEL_MASTER'].",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"BROKER_URL": "redis://a:1/0;redis://b:2/0"}, "redis://a:1/0"),
+        ({"BROKER_URL": "redis://a:1/0", "STATE_URL": "redis://b:2/0"}, "redis://b:2/0"),
+        (
+            {"STATE_URL": "sentinel://a:1;sentinel://b:2", "SENTINEL_MASTER": "main"},
+            "sentinel://a:1;sentinel://b:2",
+        ),
+        ({"STATE_URL": "embedded://", "EMBEDDED_PORT": 7000}, "redis://127.0.0.1:7000/0"),
+        ({"STATE_URL": "django-db"}, "django-db"),
+    ],
+)
+def test_the_state_is_where_the_settings_say_else_on_the_first_broker(given, expected):
+    assert build_settings(given).effective_state_url == expected
+
+
 @pytest.mark.parametrize(
     ("key", "suggestion"),
     [

@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 
 from taskyard.brokers import Finding, broker_for
 from taskyard.conf import Settings
+from taskyard.doctor.state_store import check_state_store
 from taskyard.errors import BrokerUnavailableError
 from taskyard.masking import mask_url
 
@@ -174,6 +175,7 @@ CHECKS: tuple[Check, ...] = (
     check_user,
     check_database,
     check_broker,
+    check_state_store,
     check_results,
     check_queues,
     check_workers,

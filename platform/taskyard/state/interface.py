@@ -43,7 +43,7 @@ class Claim:
         expires_in_seconds: until the lease (held) or the memory (done) ends, from the moment of the answer.
         duplicates: how often somebody else has wanted it meanwhile.
         result: the JSON value given to `complete`; None while held.
-        asked_at: monotonic time of this process just before it asked for the claim: its lease counts from then.
+        asked_at: monotonic time of this process just before it asked for the claim; its lease counts from it.
     """
 
     key: str
