@@ -175,6 +175,19 @@ class TestALockThatIsHeld:
 
         assert run(task, 7) == 7
 
+    def test_it_is_counted_once_however_often_it_comes_up(self, singleton, store, take_messages, duplicates):
+        task, headers = singleton(), {}
+        hold(store)
+        for _ in range(3):
+            with pytest.raises(Retry):
+                run(task, 7, headers={**headers, "first_published_at": NEW})
+            headers = take_messages()[0].headers
+
+        with pytest.raises(Retry):
+            run(task, 7, task_id="another one", headers={**headers, "first_published_at": NEW})
+
+        assert [duplicate["task_id"] for duplicate in duplicates] == ["id-1", "another one"]
+
     def test_skip_ends_it_with_who_has_the_lock(
         self, singleton, store, memory_app, take_messages, duplicates
     ):

@@ -21,7 +21,7 @@ from taskyard.tasks.call_keys import call_key, check_key_spec, declared_spec, st
 from taskyard.tasks.claims import RunClaim
 from taskyard.tasks.duplicates import announce_duplicate, holder_text
 from taskyard.tasks.run_context import header_of, set_header
-from taskyard.tasks.singleton_waiting import leave_if_replaced, wait_as_the_newest
+from taskyard.tasks.singleton_waiting import begin_to_wait, leave_if_replaced, wait_as_the_newest
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
@@ -84,6 +84,7 @@ def key_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 def _settle_conflict(run: Run, store: StateStore, claim: Claim) -> NoReturn:
     task, request = run.task, run.request
     is_own_lost_run = claim.holder.get("task_id") == request.id
+    is_new = begin_to_wait(request)
     if is_own_lost_run:
         # This message has come back while the lease of its lost run still stands. To leave it out would be to
         # lose the task, also if another run is faster to take the lock.
@@ -95,7 +96,9 @@ def _settle_conflict(run: Run, store: StateStore, claim: Claim) -> NoReturn:
             raise Cancel(f"skipped: {holder_text(claim)}")
         if task.on_conflict == "replace":
             _replace_the_waiting(run, store, claim.key)
-    announce_duplicate(task, request, claim, what=KIND, outcome="snoozed")
+    if is_new:
+        # once a call, however often it comes up in vain
+        announce_duplicate(task, request, claim, what=KIND, outcome="snoozed")
     seconds = _snooze_seconds(task)
     if is_own_lost_run:
         seconds = min(seconds, max(0.0, claim.expires_in_seconds) + LEASE_MARGIN_SECONDS)
