@@ -10,15 +10,19 @@ from taskyard.retry import Exponential, Fixed, Never
 from taskyard.routing import NameRule, QueueRouter
 from taskyard.tasks.base import Task
 from taskyard.tasks.breaking import breaker
+from taskyard.tasks.cancellation import CancelOutcome, cancel
 from taskyard.tasks.idempotent_task import IdempotentTask
+from taskyard.tasks.long_task import LongTask
 from taskyard.tasks.singleton_task import SingletonTask
 
 __all__ = [
     "Breaker",
     "Cancel",
+    "CancelOutcome",
     "Exponential",
     "Fixed",
     "IdempotentTask",
+    "LongTask",
     "NameRule",
     "Never",
     "Priority",
@@ -28,6 +32,7 @@ __all__ = [
     "Snooze",
     "Task",
     "breaker",
+    "cancel",
     "create_app",
     "effect_once",
 ]

@@ -64,9 +64,11 @@ def test_the_public_names_are_exactly_these():
     assert sorted(taskyard.__all__) == [
         "Breaker",
         "Cancel",
+        "CancelOutcome",
         "Exponential",
         "Fixed",
         "IdempotentTask",
+        "LongTask",
         "NameRule",
         "Never",
         "Priority",
@@ -76,6 +78,7 @@ def test_the_public_names_are_exactly_these():
         "Snooze",
         "Task",
         "breaker",
+        "cancel",
         "create_app",
         "effect_once",
     ]

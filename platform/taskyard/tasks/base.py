@@ -39,7 +39,6 @@ class Task(celery.Task):
         soft_time_limit, time_limit: seconds; those of the queue when unset.
         on_commit: publish after the surrounding database transaction commits; True by default.
         breaker: name of the circuit breaker around what the task calls; see `taskyard.tasks.breaking`.
-        tracked: the task reports progress, resumes from checkpoints and can be cancelled; see `TrackedTask`.
         handles_soft_limit: the task catches its soft time limit on purpose and ends in order; False by
             default: a run that comes to an end after its soft limit has failed.
         unique_for, unique_key, unique, unique_until: leave out equal calls; see `taskyard.tasks.unique`.
@@ -65,7 +64,6 @@ class Task(celery.Task):
     idempotent: str | None = None
     idempotent_reason: str = ""
     breaker: Any = None
-    tracked: bool = False
     handles_soft_limit: bool = False
     unique_for: float | timedelta | None = None
     unique_key: Any = None

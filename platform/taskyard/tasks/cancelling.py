@@ -82,7 +82,12 @@ def note_end(run: Run, cancel: Cancel) -> None:
     queue = (request.delivery_info or {}).get("routing_key") or ""
     try:
         tracked_rows.end_cancelled(
-            request.id, at=run.task.app.taskyard.clock.now(), name=run.task.name, queue=queue
+            request.id,
+            at=run.task.app.taskyard.clock.now(),
+            name=run.task.name,
+            queue=queue,
+            by=cancel.by,
+            reason=cancel.why,
         )
     except Exception as error:
         log.warning("the end of the cancelled task is not recorded", error=f"{type(error).__name__}: {error}")

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from taskyard.clock import SYSTEM_CLOCK
+
 TEXT_LENGTH = 255
+BY_LENGTH = 150
+ENDED = ("succeeded", "failed", "cancelled")
+# A transaction of the task with a checkpoint in it locks the row; whoever cancels does not wait for its end.
+LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 
 
 def _rows() -> Any:
@@ -42,15 +48,15 @@ def begin(task_id: str, *, at: datetime, name: str, queue: str, worker: str) -> 
     save(task_id, fields)
 
 
-def save(task_id: str, fields: Mapping[str, Any]) -> None:
-    """Change the row, or make it."""
+def save(task_id: str, fields: Mapping[str, Any], *, if_new: Mapping[str, Any] | None = None) -> None:
+    """Change the row, or make it with further fields."""
     from django.db import IntegrityError, transaction
 
     if _rows().filter(pk=task_id).update(**fields):
         return
     try:
         with transaction.atomic(using=connection().alias):
-            _rows().create(pk=task_id, **fields)
+            _rows().create(pk=task_id, **{**(if_new or {}), **fields})
     except IntegrityError:
         _rows().filter(pk=task_id).update(**fields)
 
@@ -74,19 +80,44 @@ def checkpoint_of(task_id: str) -> Any:
     return _rows().filter(pk=task_id).values_list("checkpoint", flat=True).first()
 
 
-def end_cancelled(task_id: str, *, at: datetime, name: str, queue: str) -> None:
+def request_cancel(task_id: str, *, at: datetime, by: str, reason: str, if_new: Mapping[str, Any]) -> None:
+    """Note who has cancelled a task. How it is, an existing row knows better."""
+    from django.db import transaction
+
+    fields = {
+        "cancel_requested_at": at,
+        "cancelled_by": by[:BY_LENGTH],
+        "cancel_reason": reason[:TEXT_LENGTH],
+        "updated_at": at,
+    }
+    database = connection()
+    is_outermost = not database.in_atomic_block
+    with transaction.atomic(using=database.alias):
+        if is_outermost and database.vendor == "postgresql":
+            with database.cursor() as cursor:
+                cursor.execute(LOCK_TIMEOUT)
+        save(task_id, fields, if_new=if_new)
+
+
+def end_cancelled(task_id: str, *, at: datetime, name: str, queue: str, by: str, reason: str) -> None:
     """Note that a cancelled task has ended so, or did not start."""
+    who = {"cancelled_by": by[:BY_LENGTH], "cancel_reason": reason[:TEXT_LENGTH], "cancel_requested_at": at}
     fields = {"state": "cancelled", "task_name": name[:TEXT_LENGTH], "queue": queue[:TEXT_LENGTH]}
-    save(task_id, {**fields, "updated_at": at, "finished_at": at})
+    save(task_id, {**fields, "updated_at": at, "finished_at": at}, if_new=who)
 
 
-def end_failed(task_id: str, *, at: datetime) -> None:
-    """Note that a task has failed for good; nothing if it has no row."""
-    _rows().filter(pk=task_id).update(state="failed", updated_at=at, finished_at=at)
+def end_running(task_id: str, state: str, *, at: datetime) -> None:
+    """Note how a task has ended that did not do so itself; nothing if it has no row, or an end."""
+    rows = _rows().filter(pk=task_id, state__in=("waiting", "running"))
+    rows.update(state=state, updated_at=at, finished_at=at)
 
 
-def copy_checkpoint(from_id: str, to_id: str, *, at: datetime) -> bool:
-    """Let another task resume where this one was; return False if it has left no checkpoint."""
+def copy_checkpoint(from_id: str, to_id: str) -> bool:
+    """Let another task, not yet published, resume where one has stopped: a replay of it, under its own id.
+
+    Returns:
+        False if it has left no checkpoint.
+    """
     source = read(from_id)
     if source is None or source.checkpoint is None:
         return False
@@ -97,7 +128,7 @@ def copy_checkpoint(from_id: str, to_id: str, *, at: datetime) -> bool:
         "done": source.done,
         "total": source.total,
         "note": source.note,
-        "updated_at": at,
+        "updated_at": SYSTEM_CLOCK.now(),
     }
     save(to_id, fields)
     return True

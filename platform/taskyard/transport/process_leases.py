@@ -139,6 +139,10 @@ class ProcessLeases:
         self.renewed(lease)
         return True
 
+    def ask(self, *command: Any) -> Any:
+        """Send a command out of turn, and return the answer."""
+        return self._client.execute_command(*command)
+
     def renewed(self, lease: Lease) -> None:
         """Note that the broker has just said that the lease is ours.
 

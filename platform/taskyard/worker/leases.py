@@ -11,6 +11,7 @@ from celery.concurrency.solo import TaskPool as SoloPool
 from celery.worker import state
 
 from taskyard.transport.process_leases import all_process_leases
+from taskyard.worker import cancels
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -28,6 +29,7 @@ def attach(consumer: Any) -> None:
     for leases in all_process_leases():
         leases.begin()
         leases.runs_inline = _is_task_within_its_limit if inline else _never
+        cancels.attach(consumer, leases)
         leases.on_lost = lambda lease, tags: _forget_waiting(consumer, lease, frozenset(tags))
 
 

@@ -15,6 +15,7 @@ from celery.worker.request import Request as CeleryRequest
 from taskyard.correlation import HEADER as CORRELATION_HEADER
 from taskyard.tasks import failures
 from taskyard.tasks.canvas_parts import PUBLISHED_LIMITS
+from taskyard.tasks.outcome import Cancelled
 from taskyard.tasks.publish import is_broker_failure
 from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.run_log import run_fields
@@ -22,6 +23,7 @@ from taskyard.tasks.scrubbing import is_needed as has_marks
 from taskyard.tasks.scrubbing import scrubber_of
 from taskyard.tasks.store_outage import OUTAGE
 from taskyard.tasks.unique_run import free_ended
+from taskyard.worker.cancels import announce, end_killed, mark_cancelled, note_end
 from taskyard.worker.losses import announce_again, count_loss, publish_again, publish_later
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -32,6 +34,8 @@ class Request(CeleryRequest):
 
     time_limits: tuple[float | None, float | None] | None
     _has_dead_letter = False
+    # It was cancelled while it ran.
+    is_being_cancelled = False
 
     def __init__(self, message: Any, **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
@@ -79,6 +83,13 @@ class Request(CeleryRequest):
             fields = {name: scrub(text) if isinstance(text, str) else text for name, text in fields.items()}
         super().send_event(type, **fields)
 
+    def revoked(self) -> bool:
+        """Celery's hook before a message is received and before it goes to the pool."""
+        if super().revoked():
+            return True
+        mark_cancelled(self)
+        return False
+
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """A limit has passed. The pool reports a hard one as a failure too, first or second."""
         if not soft and not self._keep_timeout(TimeLimitExceeded(timeout)):
@@ -91,6 +102,8 @@ class Request(CeleryRequest):
             # Stock Celery raises it again in the parent, which ends the worker.
             error = WorkerLostError(f"The task ran out of memory: {error}")
             exc_info.exception = error
+        if isinstance(error, Cancelled):
+            announce(self)
         if isinstance(error, TimeLimitExceeded) and not self._keep_timeout(error):
             return
         if self._is_lost_process(error) and not self._keep_loss(error, exc_info):
@@ -101,6 +114,9 @@ class Request(CeleryRequest):
         """Make the killed run a dead letter, once. Return False if the message was put back instead."""
         if state.should_terminate or self._has_dead_letter:
             return True
+        if self.is_being_cancelled:
+            end_killed(self)
+            return False
         self._log_end("task killed at its hard time limit", limit_seconds=error.args[0])
         return self._record(error, "time_limit")
 
@@ -168,6 +184,7 @@ class Request(CeleryRequest):
             return False
         self._has_dead_letter = True
         free_ended(self._app, self._context)
+        note_end(self, "failed")
         return True
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
