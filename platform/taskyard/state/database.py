@@ -92,8 +92,10 @@ class DatabaseStore:
             f"The claim {key!r} was taken again each time that it was to be freed. Try again."
         )
 
-    def find(self, prefix: str, *, limit: int = 1000) -> list[Claim]:
-        return [_claim(row) for row in self._rows(sql.find, prefix=stored_prefix(prefix), limit=limit)]
+    def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
+        states = ("held", "done") if state is None else (state, state)
+        arguments = {"prefix": stored_prefix(prefix), "state": states[0], "or_state": states[1], "limit": limit}
+        return [_claim(row) for row in self._rows(sql.find, **arguments)]
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         ((before,),) = self._rows(sql.put_latest, remember_seconds, key=stored_key(key), value=value)

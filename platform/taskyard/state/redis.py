@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -66,11 +65,18 @@ class RedisStore:
 
     def acquire(self, key: str, *, owner: str, holder: Mapping[str, Any], lease_seconds: float) -> Attempt:
         key = stored_key(key)
-        text = to_json(dict(holder), what=f"The holder of the claim {key!r}")
-        keys = [self._claim_key(key), self._prefix + FENCE]
+        known = dict(holder)
+        text = to_json(known, what=f"The holder of the claim {key!r}")
+        keys = (self._prefix + CLAIM + key, self._prefix + FENCE)
         asked_at = self._clock.monotonic()
-        granted, now, *pairs = self._run("acquire", keys, owner, _microseconds(lease_seconds), text, LATE_MS)
-        return Attempt(bool(granted), replace(_claim(key, pairs, now), asked_at=asked_at))
+        granted, now, *found = self._run("acquire", keys, owner, _microseconds(lease_seconds), text, LATE_MS)
+        if not granted:
+            return Attempt(False, _claim(key, found, now))
+        fence, since, duplicates = map(int, found)
+        claim = Claim(
+            key, "held", owner, fence, known, since / 1e6, lease_seconds, duplicates, asked_at=asked_at
+        )
+        return Attempt(True, claim)
 
     def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
         arguments = (owner, _microseconds(lease_seconds), LATE_MS)
@@ -95,12 +101,13 @@ class RedisStore:
         now, *pairs = self._run("force_release", [self._claim_key(key)])
         return _known(key, pairs, now)
 
-    def find(self, prefix: str, *, limit: int = 1000) -> list[Claim]:
-        """Return the claims whose keys begin so, oldest first, at most `limit`.
+    def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
+        """Return the claims whose keys begin so, oldest first, at most `limit`; "held" or "done" ones only.
 
         It walks over all the keys of the server, a page at a time: for people, not in the way of tasks.
         """
-        return heapq.nsmallest(limit, self._walk(prefix), key=lambda claim: (claim.since, claim.key))
+        found = (claim for claim in self._walk(prefix) if state in (None, claim.state))
+        return heapq.nsmallest(limit, found, key=lambda claim: (claim.since, claim.key))
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         arguments = (value, math.ceil(remember_seconds * 1000))
