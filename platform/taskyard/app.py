@@ -16,6 +16,7 @@ from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.conf import Settings, get_settings
 from taskyard.errors import ConfigurationError
 from taskyard.priority import Priority
+from taskyard.retry import Never
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
 from taskyard.tasks import arguments, definition, publish, unique, unique_publish
@@ -85,6 +86,8 @@ class TaskyardCelery(celery.Celery):
     def prepare_task(self, task: Any) -> None:
         """Give a newly bound task what its queue says, and refuse what cannot work."""
         if not definition.is_kit_task_name(task.name):
+            # Celery retries its own where they ask for it; what else fails in one is a dead letter at once
+            task.retry_policy, task.on_exhausted = Never(), "dead_letter"
             return
         table = self.settings.queue_table
         queue = self.router.home_queue(task.name, task.queue)
