@@ -19,6 +19,7 @@ from taskyard.deadletters.admin.sentences import what_happened
 from taskyard.deadletters.admin.wording import counted
 from taskyard.deadletters.discard import REASON_LENGTH, discard
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.groups import count_letters
 from taskyard.deadletters.models import DeadLetter
 from taskyard.errors import DeadLetterError
 
@@ -73,7 +74,7 @@ def discard_all(model_admin: admin.ModelAdmin[Any], request: HttpRequest) -> Htt
     if chosen.until is None:
         # What comes in while the reason is written was not looked at by anybody.
         chosen = replace(chosen, until=now)
-    count = chosen.apply(DeadLetter.objects.order_by()).count()
+    count = count_letters(chosen)
     return _discard(
         model_admin,
         request,

@@ -12,7 +12,7 @@ from django import forms
 from taskyard.conf import get_settings
 from taskyard.deadletters.admin.wording import counted, utc
 from taskyard.deadletters.filters import DeadLetterFilter
-from taskyard.deadletters.models import DeadLetter
+from taskyard.deadletters.models import DeadLetter, FaultCount
 
 ALL = "all"
 _WITHIN = (
@@ -133,12 +133,12 @@ def describe(chosen: DeadLetterFilter) -> str:
 
 def _fault(fingerprint: str) -> str:
     """Return the fingerprint with what it stands for: `9f86d081 (orders.charge_order, CardDeclined)`."""
-    # every status is named, so that the index which begins with it is used
-    letter = DeadLetter.objects.filter(status__in=DeadLetter.Status.values, fingerprint=fingerprint).first()
-    if letter is None:
+    fault = FaultCount.objects.filter(fingerprint=fingerprint).first()
+    if fault is None:
         return fingerprint
-    error = letter.error_type.rpartition(".")[2] or letter.get_reason_display()
-    return f"{fingerprint[:8]} ({letter.task_name or 'no task'}, {error})"
+    reason = fault.reason
+    error = fault.error_type.rpartition(".")[2] or dict(DeadLetter.Reason.choices).get(reason, reason)
+    return f"{fingerprint[:8]} ({fault.task_name or 'no task'}, {error})"
 
 
 def how_many_open(count: int, chosen: DeadLetterFilter) -> str:

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters.admin.filter_form import FilterForm, describe, query_of
-from taskyard.deadletters.admin.listing import SEARCH_CAP, Listing, list_letters, written_count
+from taskyard.deadletters.admin.listing import SEARCH_IS_CUT, Listing, list_letters, written_count
 from taskyard.deadletters.admin.pages import render
 from taskyard.deadletters.admin.task_names import task_names
 from taskyard.deadletters.filters import DeadLetterFilter
@@ -67,12 +67,7 @@ def counted_letters(count: int, status: str | None) -> str:
 def _searched_note(chosen: DeadLetterFilter, listing: Listing) -> str:
     if listing.found_by_id:
         return f"Found by the id {chosen.search}, whatever else is in the filter."
-    if listing.is_cut:
-        return (
-            f"The text was looked for in the newest {SEARCH_CAP:,} letters only that the rest of the "
-            "filter leaves. Narrow the filter, for instance by task or time, to look further back."
-        )
-    return ""
+    return SEARCH_IS_CUT if listing.is_cut else ""
 
 
 def _nothing_found(chosen: DeadLetterFilter) -> str:

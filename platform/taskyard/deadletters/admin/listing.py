@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain
+from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.groups import count_letters
 from taskyard.deadletters.models import DeadLetter
 
 PER_PAGE = 50
@@ -16,6 +20,10 @@ PER_PAGE = 50
 COUNT_CAP = 10_000
 # A part of a text is looked for in so many of the newest rows that the rest of the filter leaves.
 SEARCH_CAP = 5_000
+SEARCH_IS_CUT = (
+    f"The text was looked for in the newest {SEARCH_CAP:,} letters only, of those that the rest of the "
+    "filter leaves. Narrow the filter, for instance by task or time, to look further back."
+)
 ERROR_CHARACTERS = 300
 _LISTED = ("created_at", "task_name", "queue", "reason", "status", "retries")
 
@@ -27,7 +35,7 @@ class Listing:
     Args:
         letters: at most PER_PAGE, with `short_error` in place of the whole error.
         is_more: there are older ones.
-        count: how many there are in all pages, up to COUNT_CAP + 1.
+        count: how many there are in all pages; where they have to be counted one by one, up to COUNT_CAP + 1.
         found_by_id: the search text is the id of a task, a request or a letter: nothing else counts.
         is_cut: the text was not looked for in all rows.
     """
@@ -53,12 +61,12 @@ def list_letters(chosen: DeadLetterFilter, *, before: int | None = None) -> List
         if found_by_id:
             letters = by_id
         else:
-            floor = _search_floor(chosen)
+            floor = search_floor(chosen)
             is_cut = floor is not None
-            letters = letters if floor is None else letters.filter(pk__gt=floor)
-    count = letters.order_by()[: COUNT_CAP + 1].count()
+            letters = letters if floor is None else letters.filter(pk__gt=floor[0])
+    count = count_letters(chosen) if chosen.is_counted else letters.order_by()[: COUNT_CAP + 1].count()
     page = letters if before is None else letters.filter(pk__lt=before)
-    rows = list(page.only(*_LISTED).annotate(short_error=Left("error", ERROR_CHARACTERS))[: PER_PAGE + 1])
+    rows = _newest(page, is_of_all=chosen.status is None)
     return Listing(rows[:PER_PAGE], len(rows) > PER_PAGE, count, found_by_id, is_cut)
 
 
@@ -78,6 +86,16 @@ def _matching(chosen: DeadLetterFilter) -> QuerySet[DeadLetter]:
     return chosen.apply(DeadLetter.objects.order_by("-pk"))
 
 
+def _newest(letters: QuerySet[DeadLetter], *, is_of_all: bool) -> list[Any]:
+    listed = letters.only(*_LISTED).annotate(short_error=Left("error", ERROR_CHARACTERS))
+    if not is_of_all:
+        return list(listed[: PER_PAGE + 1])
+    # The indexes begin with the status. With one query for all of them, PostgreSQL would look for a rare fault
+    # in the whole table, from its newest row on.
+    pages = (listed.filter(status=status)[: PER_PAGE + 1] for status in DeadLetter.Status.values)
+    return sorted(chain.from_iterable(pages), key=lambda row: row.pk, reverse=True)[: PER_PAGE + 1]
+
+
 def _by_id(text: str) -> QuerySet[DeadLetter]:
     is_id = Q(task_id=text) | Q(correlation_id=text) | Q(replay_task_id=text)
     if text.isascii() and text.isdigit() and len(text) < 19:
@@ -85,7 +103,7 @@ def _by_id(text: str) -> QuerySet[DeadLetter]:
     return DeadLetter.objects.filter(is_id).order_by("-pk")
 
 
-def _search_floor(chosen: DeadLetterFilter) -> int | None:
-    """Return the letter down to which a text is looked for; None where that is all there are."""
+def search_floor(chosen: DeadLetterFilter) -> tuple[int, datetime] | None:
+    """Return down to which letter a text is looked for, and when that came; None: in all of them."""
     rest = _matching(replace(chosen, search=None))
-    return rest.values_list("pk", flat=True)[SEARCH_CAP : SEARCH_CAP + 1].first()
+    return rest.values_list("pk", "created_at")[SEARCH_CAP : SEARCH_CAP + 1].first()

@@ -14,6 +14,7 @@ from taskyard.deadletters.admin.pages import actor, address, redirect, render
 from taskyard.deadletters.admin.permissions import require
 from taskyard.deadletters.bulk import ACTIVE, MAX_RATE, start_bulk_replay
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.groups import count_letters
 from taskyard.deadletters.models import BulkReplay, DeadLetter
 from taskyard.errors import DeadLetterError, PublishError
 
@@ -74,7 +75,7 @@ def _ask(
     running: BulkReplay | None,
     refused: str,
 ) -> HttpResponse:
-    count = chosen.apply(DeadLetter.objects.order_by()).count()
+    count = count_letters(chosen)
     return render(
         model_admin,
         request,
