@@ -277,7 +277,8 @@ class Channel(kombu_redis.Channel):
 
         There is an event loop, or this is called from within a wait for events.
         """
-        return self.leases.has_event_loop or self.connection.cycle._in_protected_read
+        cycle = self.connection.cycle
+        return cycle.hub is not None or cycle._in_protected_read
 
     def settle_unless_polled(self) -> None:
         """Send acknowledgements now where no loop does it."""
