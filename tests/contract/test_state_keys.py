@@ -80,7 +80,12 @@ def test_claims_are_found_by_the_beginning_of_their_keys_oldest_first(store, hol
     assert [claim.state for claim in found] == ["held", "done", "held"]
     assert found[1].result == "done"
     assert [claim.key for claim in store.find(f"{key}:", limit=2)] == names[:2]
+    assert [claim.key for claim in store.find(f"{key}:", state="held", limit=2)] == [names[0], names[2]]
+    assert [claim.key for claim in store.find(f"{key}:", state="done")] == [names[1]]
     assert [claim.key for claim in store.find(f"{key}:b")] == [f"{key}:b"]
+    assert [claim.key for claim in store.find(f"{key}:", state="held")] == [names[0], names[2]]
+    assert [claim.key for claim in store.find(f"{key}:", state="held", limit=1)] == [names[0]]
+    assert [claim.key for claim in store.find(f"{key}:", state="done")] == [names[1]]
 
 
 def test_what_is_free_is_not_found(store, hold, key):
@@ -91,7 +96,7 @@ def test_what_is_free_is_not_found(store, hold, key):
     store.force_release(f"{key}:freed")
     wait_until(lambda: store.read(f"{key}:ends") is None, timeout_seconds=5, what="the lease has ended")
 
-    assert store.find(f"{key}:") == []
+    assert store.find(f"{key}:") == store.find(f"{key}:", state="held") == []
 
 
 @pytest.mark.parametrize("beginning", ["*", "?", "[a-z]", "%", "_", "\\", "^", "'", "\0"], ids=ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -59,10 +60,12 @@ class TestClosed:
 
         assert fleet.state.state == "closed"
 
-    def test_what_is_older_than_the_window_is_forgotten(self, fleet):
+    # a part of the window is counted anew, or another one is
+    @pytest.mark.parametrize("seconds", [61, 75, 3000])
+    def test_what_is_older_than_the_window_is_forgotten(self, fleet, seconds):
         for _ in range(4):
             fleet.call(is_failure=True)
-        fleet.clock.move(61)
+        fleet.clock.move(seconds)
 
         fleet.call(is_failure=True)
 
@@ -161,6 +164,29 @@ class TestOpen:
         again = fleet.ask().wait_seconds
 
         assert again >= first[-1]
+
+    def test_a_long_outage_costs_a_parked_run_a_few_questions(self, fleet):
+        """Three hundred parked runs, and a partner that is back after five minutes."""
+        fleet.open()
+        waiting = [(0.0, number) for number in range(300)]
+        asked, ended = 0, []
+        while waiting:
+            at, number = heapq.heappop(waiting)
+            fleet.clock.seconds = max(fleet.clock.seconds, at)
+            permit = fleet.ask()
+            asked += 1
+            if permit.is_granted:
+                is_down = fleet.clock.seconds < 300
+                fleet.end(permit, is_failure=is_down)
+                ended += [] if is_down else [at]
+            if not permit.is_granted or is_down:
+                heapq.heappush(waiting, (at + max(permit.wait_seconds, 1), number))
+
+        # it is asked once in each of the four times that it is open, and a few times while it recovers
+        assert asked < 300 * 8
+        assert len(ended) == 300
+        # the next probe is at 450 s, and then all are back within the time to recover
+        assert ended[-1] - ended[0] < 60
 
 
 class TestHalfOpen:
@@ -319,6 +345,14 @@ class TestRecovering:
 
         assert len(changes) == 5
         assert fleet.state.next_probe_in_seconds == pytest.approx(60, abs=0.2)
+
+    def test_what_began_before_the_outage_does_not_count(self, fleet):
+        slow = fleet.ask()
+        fleet.recover()
+
+        fleet.end(slow, is_failure=True)
+
+        assert fleet.state.calls == 0
 
     def test_after_a_recovery_it_opens_for_the_first_time_again(self, fleet):
         fleet.recover()

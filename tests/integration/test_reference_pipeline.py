@@ -15,6 +15,7 @@ import pytest
 from tasks.imports.load import write_products_csv
 from tasks.webhooks.receiver import WebhookReceiver
 from tests.support.sites import KEPT_VARIABLES
+from tests.support.waiting import wait_until
 from tests.support.workers import ROOT, WorkerProcess
 
 pytestmark = pytest.mark.integration
@@ -62,6 +63,10 @@ class ReferenceProject:
         run: dict[str, Any] = self.run(code, run_id=run_id)
         assert run["state"] == end
         return run
+
+    def manage(self, *command: str) -> str:
+        """Run a command of the project, and return what it prints."""
+        return self._call([sys.executable, "manage.py", *command])
 
     def close(self) -> None:
         self.worker.discard()
@@ -202,3 +207,46 @@ def test_every_webhook_arrives_at_a_receiver_that_often_fails(project):
     assert receiver.received.failed_on_purpose > 0
     assert receiver.received.duplicates == receiver.received.dropped_on_purpose > 0
     assert SECRET not in "\n".join(project.worker.lines)
+
+
+def test_the_webhooks_of_a_receiver_that_is_down_wait_instead_of_using_up_their_retries(project, tmp_path):
+    with WebhookReceiver(SECRET) as gone:
+        url = gone.url
+    ids = project.run(
+        """if True:
+            import random
+            from tasks.webhooks.events import publish_deliveries
+            from tasks.webhooks.load import create_deliveries
+            from tasks.webhooks.models import WebhookEndpoint
+            WebhookEndpoint.objects.create(url=url, secret=secret)
+            answer = create_deliveries(40, random.Random(1), url=url)
+            publish_deliveries(answer)
+        """,
+        url=url,
+        secret=SECRET,
+    )
+
+    project.worker.wait_for_log("circuit breaker changed", breaker=f"webhooks:{host_of(url)}", after="open")
+    wait_until(
+        lambda: breaker_of(project, url)["parked"] >= len(ids), timeout_seconds=60, what="all of them wait"
+    )
+
+    attempts = project.run(
+        """if True:
+            from tasks.webhooks.models import WebhookDelivery
+            answer = list(WebhookDelivery.objects.filter(pk__in=ids).values_list("attempts", "state"))
+        """,
+        ids=ids,
+    )
+    # the calls that opened it, and those that were under way then
+    assert 10 <= sum(count for count, _ in attempts) <= 12
+    assert {state for _, state in attempts} == {"pending"}
+
+
+def host_of(url: str) -> str:
+    return url.removeprefix("http://").partition("/")[0]
+
+
+def breaker_of(project: ReferenceProject, url: str) -> dict[str, Any]:
+    rows = json.loads(project.manage("breakers", "list", "--json"))
+    return next(row for row in rows if row["name"] == f"webhooks:{host_of(url)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from taskyard.breakers.definition import Breaker
 from taskyard.breakers.state import BreakerState
@@ -84,3 +85,32 @@ class Fleet:
         """Open, wait and let the probes succeed."""
         self.end(self.let_probe())
         assert self.state.state == "recovering"
+
+
+class Partner:
+    """What the probe tasks of `tests.probe_app.breaking` call.
+
+    Args:
+        directory: made for it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir()
+
+    def __str__(self) -> str:
+        return str(self._directory)
+
+    def go_down(self) -> None:
+        """Fail every call from now on."""
+        (self._directory / "down").touch()
+
+    def come_back(self) -> None:
+        (self._directory / "down").unlink()
+
+    def hold_calls(self) -> None:
+        """Answer nobody until `answer_calls`."""
+        (self._directory / "hold").touch()
+
+    def answer_calls(self) -> None:
+        (self._directory / "hold").unlink()

@@ -105,12 +105,14 @@ class MemoryStore:
             self._entries.pop(stored_key(key), None)
             return found
 
-    def find(self, prefix: str, *, limit: int = 1000) -> list[Claim]:
+    def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
         with self._asked("find"):
             found = [
                 self._shown(entry)
                 for key, entry in self._entries.items()
-                if key.startswith(stored_prefix(prefix)) and not self._is_free(entry)
+                if key.startswith(stored_prefix(prefix))
+                and not self._is_free(entry)
+                and state in (None, entry.claim.state)
             ]
             return sorted(found, key=lambda claim: (claim.since, claim.key))[:limit]
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import current_app
 from kombu.transport import memory
 
 from tasks.webhooks.receiver import WebhookReceiver
 from taskyard import create_app
 from taskyard.conf import build_settings
+from taskyard.retry import Fixed
 from taskyard.tasks import failures
 from tests.support.runs import fail
 from tests.support.webhook_receivers import SECRET, RawServer
@@ -143,3 +145,15 @@ def answering(private_allowed: None) -> Iterator[Callable[[bytes], str]]:
     yield start
     for server in servers:
         server.close()
+
+
+@pytest.fixture
+def letter_app(memory_app: Any, db: None) -> Iterator[Any]:
+    """The application on the in-memory transport as the current one, with the probe task of dead letters."""
+    from tests.support.letters import TASK, charge  # models, after Django is set up
+
+    before = current_app._get_current_object()
+    memory_app.task(name=TASK, redact=("card",), retry=Fixed(seconds=1))(charge)
+    memory_app.set_current()
+    yield memory_app
+    before.set_current()

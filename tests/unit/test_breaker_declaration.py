@@ -166,12 +166,6 @@ class TestOption:
 
         declare(make_app(), name="orders.refund", breaker="payments")
 
-    def test_state_in_the_database_is_refused(self, make_app):
-        assert refusal(make_app(STATE_URL="django-db"), breaker="payments") == (
-            "Task 'breaker.probe' has a breaker, which needs Redis or Valkey, but STATE_URL is 'django-db'. "
-            "Give STATE_URL a redis:// address, or take the breaker out."
-        )
-
     def test_a_task_without_one_does_not_pay_for_it(self, memory_app):
         layers = [layer.__name__ for layer in declare(memory_app).run_layers]
 

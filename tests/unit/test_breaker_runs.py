@@ -361,7 +361,7 @@ class TestWithoutTheStore:
         clock.move(PAUSE_SECONDS)
         assert not outage.is_on
 
-    def test_with_state_in_the_database_a_block_lets_pass(self, make_app):
+    def test_with_state_in_the_database_calls_pass(self, make_app):
         app = make_app(STATE_URL="django-db")
         calls = []
 
@@ -369,7 +369,7 @@ class TestWithoutTheStore:
             with breaker("partner"):
                 calls.append(1)
 
-        app.task(name="breaker.probe")(call)
+        app.task(name="breaker.probe", breaker=FRAGILE)(call)
         run(app.tasks["breaker.probe"])
 
         assert calls == [1]

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskyard.deadletters import service
+from taskyard.deadletters.contents import message_of
 from taskyard.deadletters.models import DeadLetter
 from taskyard.tasks import failures
 from taskyard.tasks.failures import Failure
@@ -143,11 +144,11 @@ def test_text_that_a_database_refuses_is_stored_in_every_field(text):
         row.task_id,
         row.queue,
         row.error,
-        row.raw,
         json.dumps(row.args, ensure_ascii=False),
     ]
     assert all("\x00" not in value for value in shown)
     assert all(value.encode() for value in shown)
+    assert message_of(row) == text
 
 
 @pytest.mark.parametrize("text", ["ä€😀", "\\u0000", "\\\\u0000", "\t\n", "\\ud800"])
@@ -237,10 +238,9 @@ def test_a_cut_id_is_still_one_row():
 def test_huge_text_is_kept_as_far_as_it_says_what_it_is():
     huge = "x" * (2 * service.TEXT_LIMIT)
 
-    row = stored(raw="start" + huge, error="start" + huge, traceback=huge + "end")
+    row = stored(error="start" + huge, traceback=huge + "end")
 
-    assert len(row.raw) == len(row.error) == len(row.traceback) == service.TEXT_LIMIT
-    assert row.raw.startswith("start")
+    assert len(row.error) == len(row.traceback) == service.TEXT_LIMIT
     assert row.error.startswith("start")
     assert row.traceback.endswith("end")
 
@@ -274,13 +274,13 @@ class TestUndecodable:
 
         row = DeadLetter.objects.get()
         assert (row.reason, row.queue, row.error) == ("undecodable", "high", "JSONDecodeError: no")
-        assert row.raw == raw.decode("utf-8", "backslashreplace").replace("\x00", "\ufffd")
+        assert message_of(row) == raw.decode("utf-8", "backslashreplace")
         assert str(row) == "message (message that cannot be decoded)"
 
     def test_huge_ones_are_cut(self):
         service.record_undecodable("high", b"\xff" * (2 * service.TEXT_LIMIT), "no")
 
-        assert len(DeadLetter.objects.get().raw) <= 4 * service.TEXT_LIMIT
+        assert len(message_of(DeadLetter.objects.get())) <= 4 * service.TEXT_LIMIT
 
 
 class TestConnection:
@@ -349,7 +349,7 @@ def test_the_migrations_match_the_model():
     call_command("makemigrations", "deadletters", check=True, dry_run=True, verbosity=0)
 
 
-def test_the_search_fields_have_indexes():
+def test_what_is_filtered_by_has_an_index():
     with connection.cursor() as cursor:
         constraints = connection.introspection.get_constraints(cursor, DeadLetter._meta.db_table)
 
@@ -358,5 +358,7 @@ def test_the_search_fields_have_indexes():
         for constraint in constraints.values()
         if constraint["index"] or constraint["unique"]
     }
-    for name in ("task_name", "task_id", "reason", "queue", "correlation_id", "created_at"):
+    for name in ("task_id", "correlation_id", "replay_task_id"):
         assert any(columns[0] == name for columns in indexed if columns), name
+    for name in ("id", "fingerprint", "queue", "task_name", "reason", "created_at"):
+        assert any(columns[:2] == ("status", name) for columns in indexed), name

@@ -99,11 +99,12 @@ def _count_again(place: Place) -> None:
             .order_by("shard")
         )
         numbers = _numbers(dict(letters.order_by().values_list("status").annotate(number=Count("pk"))))
-        newest = letters.order_by("-pk").first()
-        if newest is None:
+        oldest, newest = letters.order_by("pk").first(), letters.order_by("-pk").first()
+        if oldest is None or newest is None:
             FaultCount.objects.filter(pk__in=[row.pk for row in rows]).delete()
             return
         if not rows:
+            add(oldest)
             add(newest)
             rows = list(FaultCount.objects.filter(fingerprint=fingerprint, queue=queue))
         FaultCount.objects.filter(pk__in=[row.pk for row in rows[1:]]).update(**_numbers({}))

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import structlog
 from django.db import DEFAULT_DB_ALIAS, connections, router, transaction
 from django.db.utils import InterfaceError, OperationalError
 from kombu.utils.json import dumps
@@ -22,8 +21,6 @@ from taskyard.tasks import failures
 from taskyard.tasks.plain_values import plain, plain_text
 
 T = TypeVar("T")
-log = structlog.stdlib.get_logger("taskyard.dead_letter")
-
 # Long text (a hostile message, an error that holds a document) is kept up to here: enough to see what it is.
 TEXT_LIMIT = 256 * 1024
 # A whole message, which a replay needs; arguments alone may have ARGUMENT_LIMIT_BYTES.
@@ -141,21 +138,14 @@ def _on_the_wire(value: Sequence[Any] | Mapping[str, Any]) -> Any:
 def _replayed_letter(headers: Mapping[str, Any], task_id: str) -> int | None:
     """Return the id of the dead letter whose replay has failed, if it is one and is still there."""
     number = headers.get(REPLAY_OF)
-    if not isinstance(number, int) or not task_id:
+    if type(number) is not int or not task_id:
         return None
     return DeadLetter.objects.filter(pk=number, replay_task_id=task_id).values_list("pk", flat=True).first()
 
 
 def _announce(letter: DeadLetter, failure: failures.Failure) -> None:
-    answers = signals.dead_letter_recorded.send_robust(DeadLetter, letter=letter, failure=failure)
-    for receiver, answer in answers:
-        if isinstance(answer, Exception):
-            log.error(
-                "receiver of dead_letter_recorded failed",
-                receiver=f"{receiver.__module__}.{getattr(receiver, '__qualname__', receiver)}",
-                letter=letter.pk,
-                exc_info=answer,
-            )
+    # Django logs what a receiver raises
+    signals.dead_letter_recorded.send_robust(DeadLetter, letter=letter, failure=failure)
 
 
 def _name(value: str) -> str:

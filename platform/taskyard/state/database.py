@@ -93,9 +93,9 @@ class DatabaseStore:
         )
 
     def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
-        states = ("held", "done") if state is None else (state, state)
-        arguments = {"prefix": stored_prefix(prefix), "state": states[0], "or_state": states[1], "limit": limit}
-        return [_claim(row) for row in self._rows(sql.find, **arguments)]
+        arguments = {"prefix": stored_prefix(prefix), "limit": limit}
+        states = {"state": state or "held", "or_state": state or "done"}
+        return [_claim(row) for row in self._rows(sql.find, **arguments, **states)]
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         ((before,),) = self._rows(sql.put_latest, remember_seconds, key=stored_key(key), value=value)

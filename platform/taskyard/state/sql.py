@@ -141,10 +141,10 @@ def read(dialect: Dialect) -> str:
 
 
 def find(dialect: Dialect) -> str:
-    """Arguments: prefix, limit, and the moments."""
+    """Arguments: prefix, state and or_state, limit, and the moments."""
     return (
         f"SELECT {_LISTED}, {dialect.now} FROM {CLAIMS} WHERE {dialect.begins} AND {_is_known(dialect)}"
-        ' ORDER BY "since", "key" LIMIT %(limit)s'
+        ' AND "state" IN (%(state)s, %(or_state)s) ORDER BY "since", "key" LIMIT %(limit)s'
     )
 
 

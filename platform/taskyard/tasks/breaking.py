@@ -47,8 +47,10 @@ def pass_breaker(run: Run, call_next: Callable[[], Any]) -> Any:
         # The call is wrong, and the task's own code says how.
         run.log_start()
         return call_next()
-    settings: Settings = task.app.settings
-    guard = Guard(breaker_store(settings), task.breaker, name, lease_seconds=settings.lease_seconds)
+    guard = _guard(task.breaker, name, task.app.settings)
+    if guard is None:
+        run.log_start()
+        return call_next()
     try:
         guard.enter()
     except Parked:
@@ -83,13 +85,11 @@ def breaker(what: str | Breaker, /, **values: Any) -> Iterator[None]:
     task = get_current_worker_task()
     app = getattr(task, "app", None)
     settings = getattr(app, "settings", None) or get_settings()
-    if settings.state_url == DATABASE_STATE:
-        _no_store.note("STATE_URL is 'django-db', and they need Redis or Valkey")
+    definition = what if isinstance(what, Breaker) else _known(app, what)
+    guard = _guard(definition, shortened(_filled(definition, values), MAX_NAME_LENGTH), settings)
+    if guard is None:
         yield
         return
-    definition = what if isinstance(what, Breaker) else _known(app, what)
-    name = shortened(_filled(definition, values), MAX_NAME_LENGTH)
-    guard = Guard(breaker_store(settings), definition, name, lease_seconds=settings.lease_seconds)
     guard.enter()
     with guard.renewed():
         try:
@@ -113,11 +113,6 @@ def check_declaration(task: Any) -> None:
         if not (isinstance(task.breaker, str) or callable(task.breaker)):
             raise TaskDefinitionError(f"{where}. Give a name, as in 'payments' or '{{host}}', or a Breaker.")
         task.breaker = Breaker(task.breaker)
-    if task.app.settings.state_url == DATABASE_STATE:
-        raise TaskDefinitionError(
-            f"Task {task.name!r} has a breaker, which needs Redis or Valkey, but STATE_URL is 'django-db'. "
-            "Give STATE_URL a redis:// address, or take the breaker out."
-        )
     name = task.breaker.name
     if not _is_plain(name):
         check_key_spec(task, "breaker", name)
@@ -134,6 +129,15 @@ def _refuse_other_parameters(task: Any, name: str) -> None:
             "One breaker has one set of them: make one Breaker object, and give it to both."
         )
     declared[name] = (task.breaker, first)
+
+
+def _guard(definition: Breaker, name: str, settings: Settings) -> Guard | None:
+    """Return what guards this run; None where no store can keep breakers."""
+    if settings.state_url == DATABASE_STATE:
+        # a system check has said so, too
+        _no_store.note("STATE_URL is 'django-db', and they need Redis or Valkey")
+        return None
+    return Guard(breaker_store(settings), definition, name, lease_seconds=settings.lease_seconds)
 
 
 def _is_plain(name: Any) -> bool:

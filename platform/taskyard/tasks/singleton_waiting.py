@@ -1,7 +1,7 @@
 """What a run that has to wait for the lock says in its message, and where the newest replaces the others.
 
 With `on_conflict="replace"` every run that has to wait registers itself, unless a newer one is registered.
-When it comes up again and a newer one is registered by then, it ends as cancelled: so only one waits for long.
+When it comes up again and a newer one is registered by then, it ends as cancelled: only one waits for long.
 """
 
 from __future__ import annotations

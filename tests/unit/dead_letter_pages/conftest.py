@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from taskyard import create_app
 from taskyard.conf import build_settings
-from taskyard.deadletters import service
+from taskyard.deadletters import counts, service
 from taskyard.deadletters.models import DeadLetter
 from taskyard.tasks.failures import Failure
 
@@ -75,6 +75,7 @@ def make_letter(db: None) -> Callable[..., DeadLetter]:
         letter = DeadLetter.objects.latest("pk")
         if columns:
             DeadLetter.objects.filter(pk=letter.pk).update(**columns)
+            counts.repair()
             letter.refresh_from_db()
         return letter
 

@@ -36,7 +36,7 @@ class Listing:
         letters: at most PER_PAGE, with `short_error` in place of the whole error.
         is_more: there are older ones.
         count: how many there are in all pages; where they have to be counted one by one, up to COUNT_CAP + 1.
-        found_by_id: the search text is the id of a task, a request or a letter: nothing else counts.
+        found_by_id: the search text is the id of a task or a request: nothing else counts.
         is_cut: the text was not looked for in all rows.
     """
 
@@ -70,11 +70,6 @@ def list_letters(chosen: DeadLetterFilter, *, before: int | None = None) -> List
     return Listing(rows[:PER_PAGE], len(rows) > PER_PAGE, count, found_by_id, is_cut)
 
 
-def open_count() -> int:
-    """Return how many letters are open, up to COUNT_CAP + 1."""
-    return DeadLetter.objects.filter(status=DeadLetter.Status.OPEN).order_by()[: COUNT_CAP + 1].count()
-
-
 def written_count(count: int, one: str, many: str) -> str:
     """Return `1 letter`, `20 letters`, or `more than 10,000 letters` beyond what is counted."""
     if count > COUNT_CAP:
@@ -90,16 +85,15 @@ def _newest(letters: QuerySet[DeadLetter], *, is_of_all: bool) -> list[Any]:
     listed = letters.only(*_LISTED).annotate(short_error=Left("error", ERROR_CHARACTERS))
     if not is_of_all:
         return list(listed[: PER_PAGE + 1])
-    # The indexes begin with the status. With one query for all of them, PostgreSQL would look for a rare fault
-    # in the whole table, from its newest row on.
+    # The indexes begin with the status. With one query for all of them, PostgreSQL would look for a rare
+    # fault in the whole table, from its newest row on.
     pages = (listed.filter(status=status)[: PER_PAGE + 1] for status in DeadLetter.Status.values)
     return sorted(chain.from_iterable(pages), key=lambda row: row.pk, reverse=True)[: PER_PAGE + 1]
 
 
 def _by_id(text: str) -> QuerySet[DeadLetter]:
+    # Not the letter's own number: it would hide the letters with that number among their arguments.
     is_id = Q(task_id=text) | Q(correlation_id=text) | Q(replay_task_id=text)
-    if text.isascii() and text.isdigit() and len(text) < 19:
-        is_id |= Q(pk=int(text))
     return DeadLetter.objects.filter(is_id).order_by("-pk")
 
 

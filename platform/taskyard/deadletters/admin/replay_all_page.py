@@ -16,7 +16,7 @@ from taskyard.deadletters.bulk import ACTIVE, MAX_RATE, start_bulk_replay
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.groups import count_letters
 from taskyard.deadletters.models import BulkReplay, DeadLetter
-from taskyard.errors import DeadLetterError, PublishError
+from taskyard.errors import DeadLetterError
 
 _UNFINISHED = (*ACTIVE, BulkReplay.State.WAITING)
 
@@ -60,9 +60,6 @@ def replay_all(model_admin: admin.ModelAdmin[Any], request: HttpRequest) -> Http
             return redirect(model_admin, "bulkreplay_change", bulk.pk)
         except DeadLetterError as error:
             refused = str(error)
-        except PublishError as error:
-            messages.warning(request, f"It begins when the broker is back: {error}")
-            return redirect(model_admin, "bulkreplay_changelist")
     return _ask(model_admin, request, chosen, form=form, running=running, refused=refused)
 
 

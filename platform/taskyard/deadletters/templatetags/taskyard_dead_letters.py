@@ -11,8 +11,9 @@ from django.utils.safestring import SafeString
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters.admin import wording
-from taskyard.deadletters.admin.listing import open_count, written_count
 from taskyard.deadletters.admin.permissions import may_view
+from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.groups import count_by
 from taskyard.deadletters.models import DeadLetter
 
 register = template.Library()
@@ -62,8 +63,10 @@ def open_letters(context: Any) -> dict[str, str] | None:
     newest = DeadLetter.objects.filter(status=DeadLetter.Status.OPEN).order_by("-pk").first()
     if newest is None:
         return None
+    by_queue = count_by(DeadLetterFilter(), "queue")
     return {
-        "text": written_count(open_count(), "open dead letter", "open dead letters"),
+        "text": wording.counted(sum(by_queue.values()), "open dead letter", "open dead letters"),
+        "queues": ", ".join(f"{queue or 'no queue'} {count:,}" for queue, count in by_queue.items()),
         "ago": wording.ago(newest.created_at, SYSTEM_CLOCK.now()),
         "newest": newest.task_name or str(newest.get_reason_display()),
     }

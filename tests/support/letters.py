@@ -1,0 +1,60 @@
+"""Dead letters of a probe task, as its failed runs leave them, for tests without a worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from taskyard.deadletters import service
+from taskyard.deadletters.models import DeadLetter, FaultCount
+from taskyard.masking import MASK
+from taskyard.tasks.failures import Failure
+
+TASK = "letters.charge"
+FAILURE = Failure(
+    task_name=TASK,
+    task_id="id-1",
+    reason="retries_exhausted",
+    queue="high",
+    priority=9,
+    args=[7],
+    true_args=[7],
+    headers={"tenant": "acme", "correlation_id": "corr-1", "first_published_at": 1.0, "worker_losses": 2},
+    correlation_id="corr-1",
+    retries=3,
+    error="ConnectionError: refused",
+    error_type="builtins.ConnectionError",
+    error_place="billing/charging.py:42 in charge",
+    traceback="Traceback ...",
+)
+CARD = "4111-1111"
+SECRET = dataclasses.replace(FAILURE, kwargs={"card": MASK}, true_kwargs={"card": CARD})
+
+
+def charge(order: int, *, card: str | None = None) -> None:
+    """The body of the probe task."""
+
+
+def letter(failure: Failure = FAILURE, **changes: Any) -> DeadLetter:
+    """Record a failure, and return its row as it is in the database."""
+    failure = dataclasses.replace(failure, **changes)
+    service.record(failure)
+    return DeadLetter.objects.get(
+        task_id=failure.task_id, retries=failure.retries or 0, reason=failure.reason
+    )
+
+
+def letters(number: int, **changes: Any) -> list[DeadLetter]:
+    """Record so many failures, each of its own call."""
+    return [
+        letter(task_id=f"id-{place}", args=[place], true_args=[place], **changes) for place in range(number)
+    ]
+
+
+def counted(**fault: Any) -> dict[str, int]:
+    """Return what the table of counts says by status, without zeros."""
+    found = dict.fromkeys(DeadLetter.Status.values, 0)
+    for row in FaultCount.objects.filter(**fault):
+        for status in found:
+            found[status] += getattr(row, status)
+    return {status: number for status, number in found.items() if number}
