@@ -67,6 +67,25 @@ def replay_letter(task_id: str, **edits: Any) -> str:
     return replay(letter.pk, actor="a test", **edits)
 
 
+def admin_pages() -> dict[str, str]:
+    """Return what the admin shows of every dead letter, with the pages of lists and faults."""
+    from django.contrib.auth import get_user_model
+    from django.urls import reverse
+
+    from taskyard.deadletters.models import DeadLetter
+
+    user, _ = get_user_model().objects.get_or_create(username="admin", is_staff=True, is_superuser=True)
+    client = Client()
+    client.force_login(user)
+    of_letters = [
+        reverse(f"admin:deadletters_deadletter_{page}", args=[letter.pk])
+        for letter in DeadLetter.objects.all()
+        for page in ("change", "history")
+    ]
+    paths = [reverse("admin:deadletters_deadletter_changelist"), *of_letters]
+    return {path: client.get(path, follow=True).content.decode() for path in paths}
+
+
 def publish_many(count: int, chunk_size: int) -> dict[str, Any]:
     """Make a bulk call, and return its account."""
     calls = ((f"bulk {number}",) for number in range(count))

@@ -127,3 +127,34 @@ def test_representations_are_short():
     assert representation((1, "a")) == "(1, 'a')"
     assert len(representation(["x" * 5000])) == REPR_LIMIT
     assert representation(["x" * 5000]).endswith("...")
+
+
+class TestCallsThatDoNotFit:
+    """As after a deployment that has changed the signature."""
+
+    @pytest.fixture
+    def task(self, memory_app):
+        @memory_app.task(name="redaction.changed", redact=("card_number",))
+        def changed(order_id, card_number, note=""): ...
+
+        return memory_app.tasks["redaction.changed"]
+
+    @pytest.mark.parametrize(
+        ("args", "kwargs"),
+        [
+            ((), {"order_id": 7, "card": "4111"}),
+            (("4111",), {}),
+            ((7, "4111", "note", "4112"), {}),
+            ((7, "4111"), {"order_id": 7}),
+        ],
+    )
+    def test_all_of_it_is_masked(self, task, args, kwargs):
+        shown_args, shown_kwargs = task.redacted(args, kwargs)
+
+        assert set(shown_args) | set(shown_kwargs.values()) == {MASK}
+
+    def test_a_task_that_marks_nothing_shows_it(self, memory_app):
+        @memory_app.task(name="redaction.open")
+        def unmarked(order_id): ...
+
+        assert unmarked.redacted((1, 2), {"x": 3}) == ([1, 2], {"x": 3})

@@ -171,4 +171,5 @@ class Task(celery.Task):
 
     def redacted(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments as they may be shown."""
-        return redaction.redact_arguments(args, kwargs, run=self.run, marked=self.redact)
+        marked = redaction.marks_of(self, args, kwargs)
+        return redaction.redact_arguments(args, kwargs, run=self.run, marked=marked)

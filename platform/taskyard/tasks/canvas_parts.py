@@ -27,6 +27,7 @@ from typing import Any
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
 from taskyard.masking import MASK
+from taskyard.tasks.redaction import redact_arguments
 
 MAX_DEPTH = 50
 # Key of the message properties of a run: [hard, soft] as the caller gave them, see `taskyard.worker.request`.
@@ -173,8 +174,11 @@ def shown_call(
         return [MASK] * len(args), dict.fromkeys(kwargs, MASK)
     marked = getattr(task, "redact", None)
     if marked:
-        masked_args, masked_kwargs = task.redacted(() if is_partial else args, dict(kwargs))
-        args, kwargs = ([MASK] * len(args) if is_partial else masked_args), masked_kwargs
+        if is_partial:
+            _, kwargs = redact_arguments((), kwargs, run=task.run, marked=marked)
+            args = [MASK] * len(args)
+        else:
+            args, kwargs = task.redacted(args, dict(kwargs))
     return shown(list(args), app, depth + 1), shown(dict(kwargs), app, depth + 1)
 
 

@@ -43,7 +43,11 @@ def scrubber_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sc
     if task.name in canvas_parts.MAPS:
         is_hidden = canvas_parts.maps_what_is_hidden(args, kwargs, task.app)
         return Scrubber(lambda: [kwargs.get("it"), args[1:]] if is_hidden else [])
-    return Scrubber(lambda: redaction.marked_values(args, kwargs, run=task.run, marked=task.redact))
+    return Scrubber(
+        lambda: redaction.marked_values(
+            args, kwargs, run=task.run, marked=redaction.marks_of(task, args, kwargs)
+        )
+    )
 
 
 def true_error(error: BaseException) -> BaseException:
