@@ -13,7 +13,7 @@ from taskyard.errors import StateUnavailableError
 from taskyard.state import held
 from taskyard.state.interface import LATE_SECONDS
 from tests.support.sites import copy_database
-from tests.support.state_stores import ALIAS, StoreSpec, database
+from tests.support.state_stores import StoreSpec, database
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.faults]
@@ -36,6 +36,12 @@ def on_sqlite(database_template, tmp_path, django_db_blocker):
         yield found
 
 
+@pytest.fixture(params=["on_postgresql", "on_sqlite"])
+def on_either(request):
+    """A database of this test's own, of each kind in turn."""
+    return request.getfixturevalue(request.param)
+
+
 def acquire(store, key="k", owner="a", lease_seconds=60.0):
     return store.acquire(key, owner=owner, holder={}, lease_seconds=lease_seconds)
 
@@ -44,10 +50,10 @@ class TestTransactions:
     def test_a_claim_inside_a_transaction_is_committed_by_itself(self, on_postgresql):
         store = on_postgresql.make()
 
-        with transaction.atomic(using=ALIAS):
+        with transaction.atomic(using=on_postgresql.alias):
             assert acquire(store).is_granted
             assert store.read("k").owner == "a"
-            transaction.set_rollback(True, using=ALIAS)
+            transaction.set_rollback(True, using=on_postgresql.alias)
 
         assert store.read("k").owner == "a"
         assert not acquire(store, owner="b").is_granted
@@ -55,19 +61,23 @@ class TestTransactions:
     def test_a_claim_inside_a_transaction_leaves_no_connection_behind(self, on_postgresql, postgres, key):
         store = on_postgresql.make()
 
-        with transaction.atomic(using=ALIAS):
+        with transaction.atomic(using=on_postgresql.alias):
             for number in range(5):
                 acquire(store, f"k{number}")
 
-        assert len(postgres.execute("postgres", BACKENDS, key)) == 1
+        wait_until(
+            lambda: len(postgres.execute("postgres", BACKENDS, key)) == 1,
+            timeout_seconds=10,
+            what="only the connection of the thread is left",
+        )
 
     def test_a_transaction_of_hand_made_autocommit_counts_too(self, on_postgresql):
         store = on_postgresql.make()
-        connections[ALIAS].set_autocommit(False)
+        connections[on_postgresql.alias].set_autocommit(False)
 
         acquire(store)
-        connections[ALIAS].rollback()
-        connections[ALIAS].set_autocommit(True)
+        connections[on_postgresql.alias].rollback()
+        connections[on_postgresql.alias].set_autocommit(True)
 
         assert store.read("k").owner == "a"
 
@@ -76,7 +86,7 @@ class TestTransactions:
 
         with (
             pytest.raises(TransactionManagementError, match="inside a transaction on SQLite"),
-            transaction.atomic(using=ALIAS),
+            transaction.atomic(using=on_sqlite.alias),
         ):
             acquire(store)
 
@@ -123,10 +133,9 @@ class TestFailures:
 
         assert store.read("k").fence == held.fence
 
-    @pytest.mark.parametrize("kind", ["on_postgresql", "on_sqlite"])
-    def test_missing_tables_are_said_to_be_so(self, kind, request):
-        store = request.getfixturevalue(kind).make()
-        with connections[ALIAS].cursor() as cursor:
+    def test_missing_tables_are_said_to_be_so(self, on_either):
+        store = on_either.make()
+        with connections[on_either.alias].cursor() as cursor:
             cursor.execute("DROP TABLE taskyard_claim")
 
         with pytest.raises(
@@ -139,9 +148,9 @@ class TestFailures:
         acquire(store)
         with closing(sqlite3.connect(tmp_path / "db.sqlite3", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            connections[ALIAS].connection.execute("PRAGMA busy_timeout = 0")
+            connections[on_sqlite.alias].connection.execute("PRAGMA busy_timeout = 0")
             asked = []
-            connections[ALIAS].execute_wrappers.append(
+            connections[on_sqlite.alias].execute_wrappers.append(
                 lambda execute, *call: _unlock_at_second(other, asked) or execute(*call)
             )
 
@@ -154,7 +163,7 @@ class TestFailures:
         acquire(store)
         with closing(sqlite3.connect(tmp_path / "db.sqlite3", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            connections[ALIAS].connection.execute("PRAGMA busy_timeout = 50")
+            connections[on_sqlite.alias].connection.execute("PRAGMA busy_timeout = 50")
 
             with pytest.raises(StateUnavailableError, match="does not answer: database is locked"):
                 store.renew("k", owner="a", lease_seconds=60)
@@ -167,51 +176,51 @@ def _unlock_at_second(other, asked):
         other.rollback()
 
 
-@pytest.mark.parametrize("kind", ["on_postgresql", "on_sqlite"])
 class TestPurge:
-    def test_what_has_ended_for_good_is_deleted_and_the_rest_is_not(self, kind, request):
+    def test_what_has_ended_for_good_is_deleted_and_the_rest_is_not(self, on_either):
         from taskyard.models import Claim, Register
 
-        store = request.getfixturevalue(kind).make()
+        store = on_either.make()
         for key in ("old", "late", "done"):
             acquire(store, key)
         store.complete("done", owner="a", result=1, remember_seconds=60)
         store.put_latest("old", "v", remember_seconds=60)
         store.put_latest("young", "v", remember_seconds=60)
         now = SYSTEM_CLOCK.now()
-        for table in (Claim, Register):
-            end(table, "old", now - timedelta(seconds=LATE_SECONDS + 60))
-        end(Claim, "late", now - timedelta(seconds=LATE_SECONDS - 60))
+        claims, registers = (table.objects.using(on_either.alias) for table in (Claim, Register))
+        for rows in (claims, registers):
+            end(rows, "old", now - timedelta(seconds=LATE_SECONDS + 60))
+        end(claims, "late", now - timedelta(seconds=LATE_SECONDS - 60))
 
         assert store.purge() == 2
 
-        assert set(Claim.objects.using(ALIAS).values_list("key", flat=True)) == {"late", "done"}
+        assert set(claims.values_list("key", flat=True)) == {"late", "done"}
         assert store.renew("late", owner="a", lease_seconds=60)
         assert store.read_latest("young") == "v"
 
-    def test_a_fence_grows_also_after_its_row_was_deleted(self, kind, request):
+    def test_a_fence_grows_also_after_its_row_was_deleted(self, on_either):
         from taskyard.models import Claim
 
-        store = request.getfixturevalue(kind).make()
+        store = on_either.make()
         before = acquire(store).claim
-        Claim.objects.using(ALIAS).all().delete()
+        Claim.objects.using(on_either.alias).all().delete()
 
         assert acquire(store, owner="b").claim.fence > before.fence
 
-    def test_claims_are_deleted_by_and_by_without_being_asked_for(self, kind, request):
+    def test_claims_are_deleted_by_and_by_without_being_asked_for(self, on_either):
         from taskyard.models import Claim
 
-        store = request.getfixturevalue(kind).make(purge_every=2)
+        store = on_either.make(purge_every=2)
         acquire(store, "old")
-        end(Claim, "old", SYSTEM_CLOCK.now() - timedelta(days=1))
+        end(Claim.objects.using(on_either.alias), "old", SYSTEM_CLOCK.now() - timedelta(days=1))
 
         acquire(store, "new")
 
-        assert list(Claim.objects.using(ALIAS).values_list("key", flat=True)) == ["new"]
+        assert list(Claim.objects.using(on_either.alias).values_list("key", flat=True)) == ["new"]
 
 
-def end(table, key, moment):
-    table.objects.using(ALIAS).filter(key=key).update(expires_at=moment)
+def end(rows, key, moment):
+    rows.filter(key=key).update(expires_at=moment)
 
 
 def test_a_lease_ends_by_the_clock_of_the_server(on_postgresql):

@@ -155,6 +155,27 @@ def test_stores_with_different_prefixes_do_not_touch_each_other(own_valkey):
         assert {name.split(b":")[0] for name in client.keys("*")} == {b"one", b"two"}
 
 
+def test_the_list_of_held_claims_has_those_that_are_held(own_valkey):
+    store = make_store(own_valkey)
+    for key in ("renewed", "done", "released", "freed", "ended", "given up long ago"):
+        store.acquire(key, owner="a", holder={}, lease_seconds=60)
+    store.renew("renewed", owner="a", lease_seconds=120)
+    store.complete("done", owner="a", result=1, remember_seconds=60)
+    store.release("released", owner="a")
+    store.force_release("freed")
+    store.acquire("ended", owner="a", holder={}, lease_seconds=0.001)
+    with own_valkey.client() as client:
+        client.zadd("taskyard:held", {"given up long ago": 1})
+        store.acquire("renewed", owner="b", holder={}, lease_seconds=60)
+        store.acquire("new", owner="b", holder={}, lease_seconds=60)
+
+        listed = {name.decode(): score for name, score in client.zscan_iter("taskyard:held")}
+
+    assert set(listed) == {"renewed", "new", "ended"}
+    assert 50e6 < listed["renewed"] - listed["new"] < 70e6
+    assert [claim.key for claim in store.find("", state="held")] == ["renewed", "new"]
+
+
 def test_nothing_is_kept_for_ever_but_the_fence(own_valkey):
     store = make_store(own_valkey)
     store.acquire("held", owner="a", holder={}, lease_seconds=5)
@@ -168,6 +189,8 @@ def test_nothing_is_kept_for_ever_but_the_fence(own_valkey):
         lives = {name.decode(): client.ttl(name) for name in client.keys("*")}
 
     assert lives.pop("taskyard:fence") == -1
+    # a list, which loses what has ended
+    assert lives.pop("taskyard:held") == -1
     assert 3600 < lives.pop("taskyard:claim:held") <= 3605
     assert set(lives) == {"taskyard:claim:done", "taskyard:claim:released", "taskyard:latest:latest"}
     assert all(0 < seconds <= 60 for seconds in lives.values())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
+from zlib import crc32
 
 import dj_database_url
 from django.db import connections
@@ -14,8 +15,6 @@ from django.db import connections
 from taskyard.state import StateStore
 from taskyard.state.redis import RedisStore
 
-# Alias of the database under test, beside the project's own.
-ALIAS = "state"
 SQLITE_OPTIONS = {
     "timeout": 20,
     "transaction_mode": "IMMEDIATE",
@@ -40,13 +39,18 @@ class StoreSpec:
     def is_database(self) -> bool:
         return self.kind in ("postgresql", "sqlite")
 
+    @property
+    def alias(self) -> str:
+        """Name of the database for Django, beside the project's own; each has another one."""
+        return f"state-{crc32(self.url.encode())}"
+
     def make(self, **options: Any) -> StateStore:
         """Return a store; one of a database is used inside `database`."""
         if self.is_database:
             # It imports models, which need Django to be set up.
             from taskyard.state.database import DatabaseStore
 
-            return DatabaseStore(using=ALIAS, **options)
+            return DatabaseStore(using=self.alias, **options)
         return RedisStore(self.url, **{"prefix": "test:", **options})
 
     def dump(self) -> str:
@@ -55,16 +59,15 @@ class StoreSpec:
 
 @contextmanager
 def database(spec: StoreSpec) -> Iterator[None]:
-    """Make the database known to Django under `ALIAS`."""
+    """Make the database known to Django under its alias."""
     config = dj_database_url.parse(spec.url)
     if spec.kind == "sqlite":
         config["OPTIONS"] = SQLITE_OPTIONS
-    connections.settings[ALIAS] = connections.configure_settings({**connections.settings, ALIAS: config})[
-        ALIAS
-    ]
+    known = connections.configure_settings({**connections.settings, spec.alias: config})
+    connections.settings[spec.alias] = known[spec.alias]
     try:
         yield
     finally:
-        connections[ALIAS].close()
-        del connections[ALIAS]
-        del connections.settings[ALIAS]
+        connections[spec.alias].close()
+        del connections[spec.alias]
+        del connections.settings[spec.alias]

@@ -93,9 +93,9 @@ class DatabaseStore:
         )
 
     def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
-        arguments = {"prefix": stored_prefix(prefix), "limit": limit}
-        states = {"state": state or "held", "or_state": state or "done"}
-        return [_claim(row) for row in self._rows(sql.find, **arguments, **states)]
+        begins, or_state = stored_prefix(prefix), state or "done"
+        rows = self._rows(sql.find, prefix=begins, state=state or "held", or_state=or_state, limit=limit)
+        return [_claim(row) for row in rows]
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         ((before,),) = self._rows(sql.put_latest, remember_seconds, key=stored_key(key), value=value)

@@ -18,7 +18,8 @@ from taskyard.state.sql import DIALECTS, Dialect
 # A connection may have been closed by the server, a SQLite file may be locked: both end with another try.
 TRIES = 5
 LOCKED_PAUSE_SECONDS = 0.02
-# Connections of a parent process; kept, or they would be closed.
+_aliases: set[str] = set()
+# Connections of the parent process; kept, or they would be closed.
 _inherited: list[Any] = []
 
 
@@ -35,7 +36,7 @@ class DatabaseSession:
         self.alias = alias
         self._clock = clock
         self._timeout_seconds = timeout_seconds
-        os.register_at_fork(after_in_child=self._forget_inherited)
+        _forget_inherited_at_fork(alias)
 
     @property
     def connection(self) -> Any:
@@ -63,14 +64,6 @@ class DatabaseSession:
     def close(self) -> None:
         """Close the connection of this thread."""
         self.connection.close()
-
-    def _forget_inherited(self) -> None:
-        """In a forked child: parent and child would read each other's answers over the same socket."""
-        connection = self.connection
-        if connection.connection is not None and not connection.in_atomic_block:
-            # Not closed: that would end the parent's session.
-            _inherited.append(connection.connection)
-            connection.connection = None
 
     def _run(self, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
         try:
@@ -138,3 +131,22 @@ def _execute(connection: Any, statement: str, arguments: Mapping[str, Any], answ
 
 def _is_of_a_test_case(connection: Any) -> bool:
     return any(getattr(block, "_from_testcase", False) for block in connection.atomic_blocks)
+
+
+def _forget_inherited_at_fork(alias: str) -> None:
+    """Have a forked child open a connection of its own.
+
+    Over the parent's, each would read the other's answers.
+    """
+    if not _aliases:
+        os.register_at_fork(after_in_child=_forget_inherited)
+    _aliases.add(alias)
+
+
+def _forget_inherited() -> None:
+    for connection in connections.all(initialized_only=True):
+        is_open = connection.connection is not None and not connection.in_atomic_block
+        if connection.alias in _aliases and is_open:
+            # Not closed: that would end the parent's session.
+            _inherited.append(connection.connection)
+            connection.connection = None

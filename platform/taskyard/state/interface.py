@@ -110,7 +110,11 @@ class StateStore(Protocol):
         """
 
     def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
-        """Return the claims whose keys begin so, oldest first, at most `limit`; "held" or "done" ones only."""
+        """Return the claims whose keys begin so, oldest first, at most `limit`.
+
+        Args:
+            state: "held" or "done" for those only.
+        """
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         """Set a register and return what it held before this value; None if nothing. The last writer wins."""

@@ -26,6 +26,7 @@ from taskyard.transport.scripts import script
 CLAIM = "taskyard:claim:"
 LATEST = "taskyard:latest:"
 FENCE = "taskyard:fence"
+HELD = "taskyard:held"
 # How long an owner can repeat a release whose answer was lost.
 RELEASED_MS = 60_000
 LATE_MS = round(LATE_SECONDS * 1000)
@@ -60,6 +61,7 @@ class RedisStore:
     ) -> None:
         self._clock = clock
         self._prefix = prefix
+        self._fence, self._held = prefix + FENCE, prefix + HELD
         self._address = mask_url(url)
         self._client = connect(url, sentinel_master=sentinel_master, timeout_seconds=timeout_seconds)
 
@@ -67,9 +69,10 @@ class RedisStore:
         key = stored_key(key)
         known = dict(holder)
         text = to_json(known, what=f"The holder of the claim {key!r}")
-        keys = (self._prefix + CLAIM + key, self._prefix + FENCE)
+        keys = (self._claim_key(key), self._fence, self._held)
+        arguments = (owner, _microseconds(lease_seconds), text, LATE_MS, key)
         asked_at = self._clock.monotonic()
-        granted, now, *found = self._run("acquire", keys, owner, _microseconds(lease_seconds), text, LATE_MS)
+        granted, now, *found = self._run("acquire", keys, *arguments)
         if not granted:
             return Attempt(False, _claim(key, found, now))
         fence, since, duplicates = map(int, found)
@@ -79,17 +82,14 @@ class RedisStore:
         return Attempt(True, claim)
 
     def renew(self, key: str, *, owner: str, lease_seconds: float) -> bool:
-        arguments = (owner, _microseconds(lease_seconds), LATE_MS)
-        return bool(self._run("renew", [self._claim_key(stored_key(key))], *arguments))
+        return self._settle("renew", key, owner, _microseconds(lease_seconds), LATE_MS)
 
     def complete(self, key: str, *, owner: str, result: Any, remember_seconds: float) -> bool:
-        key = stored_key(key)
         text = to_json(result, what=f"The result of the claim {key!r}")
-        arguments = (owner, text, _microseconds(remember_seconds))
-        return bool(self._run("complete", [self._claim_key(key)], *arguments))
+        return self._settle("complete", key, owner, text, _microseconds(remember_seconds))
 
     def release(self, key: str, *, owner: str) -> bool:
-        return bool(self._run("release", [self._claim_key(stored_key(key))], owner, RELEASED_MS))
+        return self._settle("release", key, owner, RELEASED_MS)
 
     def read(self, key: str) -> Claim | None:
         key = stored_key(key)
@@ -98,16 +98,21 @@ class RedisStore:
 
     def force_release(self, key: str) -> Claim | None:
         key = stored_key(key)
-        now, *pairs = self._run("force_release", [self._claim_key(key)])
+        now, *pairs = self._run("force_release", (self._claim_key(key), self._held), key)
         return _known(key, pairs, now)
 
     def find(self, prefix: str, *, state: str | None = None, limit: int = 1000) -> list[Claim]:
         """Return the claims whose keys begin so, oldest first, at most `limit`; "held" or "done" ones only.
 
-        It walks over all the keys of the server, a page at a time: for people, not in the way of tasks.
+        Held ones are listed apart. For others it walks over all the keys of the server, a page at a time: for
+        people, not in the way of tasks.
         """
-        found = (claim for claim in self._walk(prefix) if state in (None, claim.state))
-        return heapq.nsmallest(limit, found, key=lambda claim: (claim.since, claim.key))
+        begins = stored_prefix(prefix)
+        keys = self._ask(lambda: self._held_keys(begins) if state == "held" else self._all_keys(begins))
+        found = (claim for claim in self._read_all(keys) if state in (None, claim.state))
+        # The server may give a key twice while its table grows.
+        oldest = heapq.nsmallest(2 * limit, found, key=lambda claim: (claim.since, claim.key))
+        return list({claim.key: claim for claim in oldest}.values())[:limit]
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         arguments = (value, math.ceil(remember_seconds * 1000))
@@ -132,17 +137,27 @@ class RedisStore:
     def _latest_key(self, key: str) -> str:
         return f"{self._prefix}{LATEST}{stored_key(key)}"
 
-    def _walk(self, prefix: str) -> Iterator[Claim]:
+    def _all_keys(self, prefix: str) -> Iterator[str]:
         start = self._claim_key("")
-        names = iter(
-            self._client.scan_iter(f"{(start + stored_prefix(prefix)).translate(_GLOB)}*", count=PAGE)
-        )
-        while page := self._ask(lambda: sorted(set(islice(names, PAGE)))):
-            now, *found = self._run("read", page)
-            for name, pairs in zip(page, found, strict=True):
-                claim = _known(name.removeprefix(start), pairs, now)
+        for name in self._client.scan_iter(f"{(start + prefix).translate(_GLOB)}*", count=PAGE):
+            yield name.removeprefix(start)
+
+    def _held_keys(self, prefix: str) -> Iterator[str]:
+        held: Any = self._client.zrange(self._held, 0, -1)
+        return (key for key in held if key.startswith(prefix))
+
+    def _read_all(self, keys: Iterator[str]) -> Iterator[Claim]:
+        while page := self._ask(lambda: list(islice(keys, PAGE))):
+            now, *found = self._run("read", [self._claim_key(key) for key in page])
+            for key, pairs in zip(page, found, strict=True):
+                claim = _known(key, pairs, now)
                 if claim is not None:
                     yield claim
+
+    def _settle(self, name: str, key: str, *arguments: Any) -> bool:
+        """Run a script that changes a claim if it is the owner's; return whether it is."""
+        key = stored_key(key)
+        return bool(self._run(name, (self._claim_key(key), self._held), *arguments, key))
 
     def _run(self, name: str, keys: Sequence[str], *arguments: Any) -> Any:
         return self._ask(lambda: script(name, "taskyard.state").run(self._client, keys, arguments))

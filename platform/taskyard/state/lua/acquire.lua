@@ -6,8 +6,8 @@
 -- In each case the first write is one that a server at its memory limit allows. It then allows the rest, so that a
 -- full broker can be drained.
 --
--- KEYS  1 the claim, 2 the last fence
--- ARGV  1 owner; 2 lease in us; 3 holder (JSON); 4 how long the key outlives the lease in ms
+-- KEYS  1 the claim, 2 the last fence, 3 the held claims
+-- ARGV  1 owner; 2 lease in us; 3 holder (JSON); 4 how long the key outlives the lease in ms; 5 name among the held
 -- Returns { 1, now in us, fence, when it was taken in us, duplicates } if it is granted,
 --      or { 0, now in us, the fields and values of the claim in the way }
 local time = redis.call('TIME')
@@ -19,6 +19,7 @@ local state = claim[1]
 if state == 'held' and claim[2] == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], lives)
   redis.call('HSET', KEYS[1], 'holder', ARGV[3], 'ends', ends)
+  redis.call('ZADD', KEYS[3], ends, ARGV[5])
   return {1, now_text, claim[4], claim[5], claim[6]}
 end
 if state and state ~= 'free' and tonumber(claim[3]) > now then
@@ -32,4 +33,7 @@ redis.call('SET', KEYS[2], fence)
 redis.call('HSET', KEYS[1], 'state', 'held', 'owner', ARGV[1], 'fence', fence, 'holder', ARGV[3],
   'since', now_text, 'ends', ends, 'duplicates', 0)
 redis.call('PEXPIRE', KEYS[1], lives)
+redis.call('ZADD', KEYS[3], ends, ARGV[5])
+-- What its owner neither finished nor gave back leaves the list with its key.
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - ARGV[4] * 1000))
 return {1, now_text, fence, now_text, '0'}
