@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class OperationsConfig(AppConfig):
-    """Brings the commands with which queues are looked at, paused and purged."""
+    """Brings the commands and pages with which operators look at queues, breakers and claims."""
 
     name = "taskyard.operations"
     label = "operations"
