@@ -1,5 +1,6 @@
 """Fixtures: brokers, databases and sites of real processes."""
 
+from tests.support.breaker_fixtures import breaker_server, fleet
 from tests.support.fixtures import (
     broker,
     database_template,
@@ -13,8 +14,10 @@ from tests.support.fixtures import (
 )
 
 __all__ = [
+    "breaker_server",
     "broker",
     "database_template",
+    "fleet",
     "new_site",
     "own_broker",
     "own_valkey",

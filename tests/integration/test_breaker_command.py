@@ -43,15 +43,15 @@ def run(valkey, tmp_path):
 
 
 @pytest.fixture
-def fleet(valkey):
+def payments(valkey):
     return Fleet(BreakerStore(valkey.url), PAYMENTS, MovableClock())
 
 
-def test_the_list_shows_what_an_operator_wants_to_know(run, fleet):
-    fleet.open()
-    fleet.ask()
-    Fleet(fleet.store, Breaker("mail"), fleet.clock).call()
-    fleet.store.force_open("stock", why="their maintenance", who="ada")
+def test_the_list_shows_what_an_operator_wants_to_know(run, payments):
+    payments.open()
+    payments.ask()
+    payments.changed(name="mail", minimum_calls=20).call()
+    payments.store.force_open("stock", why="their maintenance", who="ada")
 
     code, text, _ = run("breakers", "list")
 
@@ -69,8 +69,8 @@ def test_the_list_shows_what_an_operator_wants_to_know(run, fleet):
     assert "by ada: their maintenance" in text
 
 
-def test_the_list_for_machines(run, fleet):
-    fleet.open()
+def test_the_list_for_machines(run, payments):
+    payments.open()
 
     _, text, _ = run("breakers", "list", "--json")
 
@@ -86,8 +86,8 @@ def test_nothing_to_list(run):
     assert run("breakers", "list", "--json")[1] == "[]\n"
 
 
-def test_opening_says_what_happens_and_whether_the_name_is_known(run, fleet):
-    fleet.call()
+def test_opening_says_what_happens_and_whether_the_name_is_known(run, payments):
+    payments.call()
 
     code, text, told = run("breakers", "open", "payment", "--why", "their maintenance", "--who", "ada")
 
@@ -100,8 +100,8 @@ def test_opening_says_what_happens_and_whether_the_name_is_known(run, fleet):
     assert "by ada: their maintenance" in told
 
 
-def test_resetting_what_is_not_known_is_an_error_with_a_suggestion(run, fleet):
-    fleet.call()
+def test_resetting_what_is_not_known_is_an_error_with_a_suggestion(run, payments):
+    payments.call()
 
     code, _, told = run("breakers", "reset", "payment")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from taskyard.breakers.definition import Breaker
 from taskyard.breakers.state import BreakerState
@@ -41,6 +42,10 @@ class Fleet:
     store: BreakerStore
     breaker: Breaker
     clock: MovableClock
+
+    def changed(self, **parameters: Any) -> Fleet:
+        """Return the same fleet with other parameters of the breaker."""
+        return replace(self, breaker=replace(self.breaker, **parameters))
 
     @property
     def name(self) -> str:

@@ -1,120 +1,13 @@
-"""The states of a circuit breaker, on a real server, with a clock that the tests move."""
+"""An open circuit breaker parks, is probed, and lets the flow come back. The tests move the clock."""
 
 from __future__ import annotations
 
 import heapq
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
-from taskyard import Breaker
-from taskyard.breakers.store import BreakerStore
-from tests.support.breakers import LEASE_SECONDS, Fleet, MovableClock
-from tests.support.fixtures import running
-from tests.support.servers import SERVERS
-
-PAYMENTS = Breaker("payments", minimum_calls=5)
-
-
-@pytest.fixture(scope="module", params=list(SERVERS))
-def server(request, tmp_path_factory):
-    """Writes nothing to the disk: these tests ask thousands of times."""
-    with running(SERVERS[request.param](tmp_path_factory.mktemp("server"), {"appendonly": "no"})) as server:
-        yield server
-
-
-@pytest.fixture
-def fleet(server):
-    clock = MovableClock()
-    server.client().flushall()
-    return Fleet(BreakerStore(server.url, clock=clock), PAYMENTS, clock)
-
-
-def changed(fleet, **parameters):
-    """Return the same fleet with other parameters."""
-    return replace(fleet, breaker=replace(fleet.breaker, **parameters))
-
-
-class TestClosed:
-    def test_calls_pass_and_are_counted(self, fleet):
-        fleet.call()
-        fleet.call(is_failure=True)
-
-        state = fleet.state
-        assert (state.state, state.calls, state.failures) == ("closed", 2, 1)
-        assert (state.failure_rate, state.last_error) == (0.5, "PartnerError")
-
-    def test_it_opens_with_enough_calls_of_which_enough_have_failed(self, fleet):
-        changes = [fleet.call(is_failure=number % 2 == 1) for number in range(6)]
-
-        assert changes[:5] == [None] * 5
-        assert (changes[5].before, changes[5].after) == ("closed", "open")
-        assert changes[5].reason == (
-            "3 of 6 calls failed within 60 s, the last one with PartnerError; the first probe is in 30 s"
-        )
-
-    def test_a_lower_rate_does_not_open_it(self, fleet):
-        for number in range(30):
-            fleet.call(is_failure=number % 3 == 2)
-
-        assert fleet.state.state == "closed"
-
-    # a part of the window is counted anew, or another one is
-    @pytest.mark.parametrize("seconds", [61, 75, 3000])
-    def test_what_is_older_than_the_window_is_forgotten(self, fleet, seconds):
-        for _ in range(4):
-            fleet.call(is_failure=True)
-        fleet.clock.move(seconds)
-
-        fleet.call(is_failure=True)
-
-        assert (fleet.state.state, fleet.state.calls) == ("closed", 1)
-
-    def test_what_is_within_the_window_counts(self, fleet):
-        for _ in range(5):
-            fleet.clock.move(10)
-            fleet.call(is_failure=True)
-
-        assert fleet.state.state == "open"
-
-    def test_an_end_that_says_nothing_is_not_counted(self, fleet):
-        for _ in range(20):
-            fleet.call(is_failure=None)
-
-        assert fleet.store.overview() == []
-
-    def test_no_outcome_is_lost_between_processes(self, fleet):
-        fleet = changed(fleet, failure_rate=1.0)
-        fleet.call()
-
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda _: fleet.call(is_failure=True), range(400)))
-
-        assert (fleet.state.calls, fleet.state.failures) == (401, 400)
-
-    def test_it_takes_a_small_fixed_space(self, fleet, server):
-        for _ in range(200):
-            fleet.call(is_failure=None)
-            fleet.call()
-            fleet.clock.move(3)
-
-        assert server.client().keys("taskyard:breaker:*") == [b"taskyard:breaker:payments"]
-        assert server.client().hlen("taskyard:breaker:payments") <= 20
-
-    def test_it_is_forgotten_when_nobody_calls(self, fleet, server):
-        fleet.call()
-
-        assert 0 < server.client().ttl("taskyard:breaker:payments") <= 3600
-        fleet.clock.move(3601)
-        assert fleet.store.overview() == []
-
-    def test_each_name_is_a_breaker_of_its_own(self, fleet):
-        other = changed(fleet, name="mail")
-
-        fleet.open()
-
-        assert other.ask().is_granted
+from tests.support.breakers import LEASE_SECONDS
 
 
 class TestOpen:
@@ -192,7 +85,7 @@ class TestOpen:
 class TestHalfOpen:
     @pytest.mark.parametrize("probes", [1, 3])
     def test_exactly_so_many_runs_of_the_fleet_probe(self, fleet, probes):
-        fleet = changed(fleet, probes=probes)
+        fleet = fleet.changed(probes=probes)
         fleet.open()
         fleet.clock.move(30)
 
@@ -251,7 +144,7 @@ class TestHalfOpen:
         assert fleet.state.next_probe_in_seconds == 60
 
     def test_the_time_grows_up_to_a_limit(self, fleet):
-        fleet = changed(fleet, max_open_seconds=100)
+        fleet = fleet.changed(max_open_seconds=100)
         fleet.open()
 
         waits = []
@@ -263,7 +156,7 @@ class TestHalfOpen:
         assert waits == [60, 100, 100, 100]
 
     def test_all_probes_must_succeed(self, fleet):
-        fleet = changed(fleet, probes=2)
+        fleet = fleet.changed(probes=2)
         first, second = fleet.let_probe(), fleet.ask()
 
         assert fleet.end(first) is None
@@ -272,7 +165,7 @@ class TestHalfOpen:
         assert fleet.end(second).after == "recovering"
 
     def test_one_failed_probe_is_enough_to_open_it(self, fleet):
-        fleet = changed(fleet, probes=3)
+        fleet = fleet.changed(probes=3)
         first, second, third = fleet.let_probe(), fleet.ask(), fleet.ask()
 
         fleet.end(first)
@@ -334,7 +227,7 @@ class TestRecovering:
         assert fleet.state.state == "closed"
 
     def test_failures_open_it_again_sooner_and_for_longer(self, fleet):
-        fleet = changed(fleet, minimum_calls=20)
+        fleet = fleet.changed(minimum_calls=20)
         fleet.recover()
         fleet.clock.move(30)
 
@@ -364,51 +257,12 @@ class TestRecovering:
         assert fleet.state.next_probe_in_seconds == 30
 
     def test_without_a_time_to_recover_it_closes_at_once(self, fleet):
-        fleet = changed(fleet, recovery_seconds=0)
+        fleet = fleet.changed(recovery_seconds=0)
 
         change = fleet.end(fleet.let_probe())
 
         assert (change.after, change.reason) == ("closed", "the probe succeeded")
         assert all(fleet.ask().is_granted for _ in range(100))
-
-
-class TestByHand:
-    def test_it_is_open_until_it_is_reset(self, fleet):
-        fleet.call()
-
-        change = fleet.store.force_open("payments", why="maintenance", who="ada")
-        fleet.clock.move(10 * 24 * 3600)
-        parked = fleet.ask()
-
-        assert (change.before, change.after) == ("closed", "forced_open")
-        assert not parked.is_granted
-        assert parked.wait_seconds >= 60
-        assert (fleet.state.forced_by, fleet.state.forced_because) == ("ada", "maintenance")
-        assert fleet.store.reset("payments", who="ada").before == "forced_open"
-        assert fleet.ask().is_granted
-
-    def test_the_end_of_a_run_does_not_close_it(self, fleet):
-        probe = fleet.let_probe()
-
-        fleet.store.force_open("payments", why="maintenance", who="ada")
-
-        assert fleet.end(probe) is None
-        assert fleet.state.state == "forced_open"
-
-    def test_a_reset_forgets_what_was_counted(self, fleet):
-        fleet.open()
-
-        assert fleet.store.reset("payments", who="ada").before == "open"
-        assert fleet.store.overview() == []
-        assert fleet.call(is_failure=True) is None
-
-    def test_what_nobody_knows_cannot_be_reset(self, fleet):
-        assert fleet.store.reset("payments", who="ada") is None
-
-    def test_it_never_expires(self, fleet, server):
-        fleet.store.force_open("payments", why="maintenance", who="ada")
-
-        assert server.client().ttl("taskyard:breaker:payments") == -1
 
 
 def within_a_second(waits):
