@@ -1,0 +1,88 @@
+"""Dead letters, faults and bulk replays as JSON has them, for machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from taskyard.deadletters.contents import shown_content
+from taskyard.deadletters.groups import FaultGroup
+from taskyard.deadletters.models import BulkReplay, DeadLetter
+
+_SHORT = (
+    "id",
+    "status",
+    "created_at",
+    "task_name",
+    "task_id",
+    "queue",
+    "priority",
+    "reason",
+    "fingerprint",
+    "error_type",
+    "error_place",
+    "error",
+    "retries",
+    "correlation_id",
+)
+_LONG = (
+    "worker",
+    "headers",
+    "attempts",
+    "traceback",
+    "resolved_at",
+    "resolved_by",
+    "discard_reason",
+    "replay_task_id",
+    "replay_of_id",
+)
+_BULK = (
+    "id",
+    "state",
+    "filters",
+    "sample",
+    "rate_per_second",
+    "total",
+    "replayed",
+    "failed",
+    "last_error",
+    "started_by",
+    "started_at",
+    "updated_at",
+    "finished_at",
+)
+
+
+def letter_record(letter: DeadLetter) -> dict[str, Any]:
+    """Return what a list shows of a letter."""
+    return _fields(letter, _SHORT)
+
+
+def full_record(letter: DeadLetter) -> dict[str, Any]:
+    """Return all that may be shown of a letter, with its audit."""
+    content = shown_content(letter)
+    actions = letter.actions.all()
+    return {
+        **_fields(letter, _SHORT + _LONG),
+        "args": content.args,
+        "kwargs": content.kwargs,
+        "canvas": dict(content.canvas),
+        "is_sealed": bool(letter.sealed or letter.sealed_raw),
+        "actions": [_fields(action, ("kind", "actor", "at", "detail")) for action in actions],
+    }
+
+
+def group_record(group: FaultGroup) -> dict[str, Any]:
+    return {name: _json(value) for name, value in asdict(group).items()}
+
+
+def bulk_record(bulk: BulkReplay) -> dict[str, Any]:
+    return _fields(bulk, _BULK)
+
+
+def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _json(getattr(row, name)) for name in names}
+
+
+def _json(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
