@@ -19,19 +19,23 @@ GATE_TIMEOUT_SECONDS = 60.0
 SOON = Fixed(seconds=0.05, max_retries=3, reason="tests wait for it")
 
 
-def _wait_for(path: str) -> None:
+def _wait_for(*paths: str) -> None:
+    """Return when one of the files exists."""
     pause = threading.Event()
     for _ in range(int(GATE_TIMEOUT_SECONDS / 0.02)):
-        if Path(path).exists():
+        if any(Path(path).exists() for path in paths):
             return
         pause.wait(0.02)
-    raise TimeoutError(f"the gate {path} was never opened")
+    raise TimeoutError(f"the gate {paths[0]} was never opened")
 
 
-def _hold(task: Any, key: str, gate: str) -> dict[str, Any]:
+def _hold(task: Any, key: str, gate: str, *, asserts: bool = False) -> dict[str, Any]:
     claim = task.claim
     record_run(task, "start", key, fence=claim.fence, is_held=claim.is_held, claim=claim.key)
-    _wait_for(gate)
+    # two runs of one message have the same gate; this one lets one of them go on
+    _wait_for(gate, f"{gate}.{claim.fence}")
+    if asserts:
+        claim.assert_held()
     record_run(task, "end", key, fence=claim.fence, is_held=claim.is_held)
     return {"task_id": task.request.id, "fence": claim.fence}
 
@@ -75,11 +79,7 @@ def once_or_skip(self: Any, key: str, gate: str) -> dict[str, Any]:
 )
 def once_asserting(self: Any, key: str, gate: str) -> dict[str, Any]:
     """Hold until the gate opens, and go on only with the claim."""
-    record_run(self, "start", key, fence=self.claim.fence)
-    _wait_for(gate)
-    self.claim.assert_held()
-    record_run(self, "end", key, fence=self.claim.fence)
-    return {"task_id": self.request.id, "fence": self.claim.fence}
+    return _hold(self, key, gate, asserts=True)
 
 
 @shared_task(
@@ -95,18 +95,26 @@ def once_with_failures(self: Any, key: str, failures: int) -> None:
 
 @shared_task(name="probe.effect_then_die", bind=True, retry=Exponential(base_seconds=0.1, spread=no_jitter))
 def effect_then_die(self: Any, key: str, marker: str, place: str) -> None:
-    """Have an effect in the database, and kill the process, or its worker too, inside the effect or after it.
-
-    The file `marker` says that this has happened: the next run comes to its end.
-    """
+    """Have an effect in the database, and kill the process "inside" of it or "after" it, in the first run."""
     with effect_once(key) as is_first:
         record_run(self, "start", key, is_first=bool(is_first))
         if is_first:
-            Group.objects.create(name=f"{key} {self.request.id} {Group.objects.count()}")
+            _have_effect(self, key)
         if place == "inside":
-            _die_once(marker, self)
-    if place != "inside":
-        _die_once(marker, self, with_worker=place == "after, with its worker")
+            _die_once(marker)
+    if place == "after":
+        _die_once(marker)
+    record_run(self, "end", key)
+
+
+@shared_task(name="probe.effect_then_hold", bind=True, retry=SOON)
+def effect_then_hold(self: Any, key: str, gate: str) -> None:
+    """Have an effect in the database, and hold until the gate opens."""
+    with effect_once(key) as is_first:
+        if is_first:
+            _have_effect(self, key)
+    record_run(self, "start", key, is_first=bool(is_first))
+    _wait_for(gate)
     record_run(self, "end", key)
 
 
@@ -117,19 +125,20 @@ def hold_effect(self: Any, key: str, gate: str, fails: bool = False) -> None:
     with effect_once(key) as is_first:
         record_run(self, "start", key, is_first=bool(is_first))
         if is_first:
-            Group.objects.create(name=f"{key} {self.request.id}")
+            _have_effect(self, key)
             _wait_for(gate)
             if fails and self.request.retries == 0:
                 raise RuntimeError("planned failure")
     record_run(self, "end", key, is_first=bool(is_first))
 
 
-def _die_once(marker: str, task: Any, *, with_worker: bool = False) -> None:
+def _have_effect(task: Any, key: str) -> None:
+    # as many groups as effects, whatever their number
+    Group.objects.create(name=f"{key} {Group.objects.count()} {task.request.id}")
+
+
+def _die_once(marker: str) -> None:
     path = Path(marker)
-    if path.exists():
-        return
-    path.touch()
-    record_run(task, "died", marker)
-    if with_worker:
-        os.kill(os.getppid(), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
