@@ -11,10 +11,10 @@ from django.db import connection, transaction
 
 from taskyard import Cancel, Fixed, Never, Snooze
 from taskyard.correlation import current_correlation_id
-from tests.probe_app import breaking, canvas, exclusive, faults, secrets
+from tests.probe_app import breaking, canvas, exclusive, faults, secrets, shop
 from tests.probe_app.recording import record_run
 
-__all__ = ["breaking", "canvas", "exclusive", "faults", "secrets"]
+__all__ = ["breaking", "canvas", "exclusive", "faults", "secrets", "shop"]
 
 GATE_TIMEOUT_SECONDS = 60.0
 SOON = Fixed(seconds=0.05, max_retries=3, reason="tests wait for it")
