@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from celery import current_app
+
+from taskyard import create_app
+from taskyard.conf import build_settings
 from taskyard.deadletters import service
 from taskyard.deadletters.models import DeadLetter, FaultCount
 from taskyard.masking import MASK
+from taskyard.retry import Fixed
 from taskyard.tasks.failures import Failure
 
 TASK = "letters.charge"
@@ -58,3 +65,21 @@ def counted(**fault: Any) -> dict[str, int]:
         for status in found:
             found[status] += getattr(row, status)
     return {status: number for status, number in found.items() if number}
+
+
+@contextmanager
+def unreachable_broker(settings: Any) -> Iterator[None]:
+    """Have an application whose broker takes nothing as the current one, with the same probe task."""
+    before = current_app._get_current_object()
+    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.CELERY_BROKER_TRANSPORT = "taskyard.transport.redis:Transport"
+    app = create_app("down", settings=build_settings({"PUBLISH_TIMEOUT_SECONDS": 0.2}), set_as_current=False)
+    # now, while the settings above are in force
+    assert app.conf.broker_url == settings.CELERY_BROKER_URL
+    app.task(name=TASK, shared=False, retry=Fixed(seconds=1))(charge)
+    app.set_current()
+    try:
+        yield
+    finally:
+        before.set_current()
+        app.close()

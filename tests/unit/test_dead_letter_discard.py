@@ -9,7 +9,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from taskyard.deadletters import discard as module
 from taskyard.deadletters.discard import discard, reopen
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction
@@ -57,14 +56,13 @@ class TestDiscard:
         assert (rows[0].status, rows[0].resolved_by) == ("replayed", "bob")
         assert DeadLetterAction.objects.count() == 2
 
-    def test_many_go_in_chunks(self, monkeypatch):
-        monkeypatch.setattr(module, "CHUNK_SIZE", 3)
+    def test_many_go_in_chunks(self):
         letters(10)
 
         with CaptureQueriesContext(
             connection,
         ) as captured:
-            assert discard(DeadLetterFilter(), actor="ann", reason="a test") == 10
+            assert discard(DeadLetterFilter(), actor="ann", reason="a test", chunk_size=3) == 10
 
         updates = [q for q in captured if q["sql"].startswith('UPDATE "deadletters_deadletter"')]
         assert len(updates) == 4

@@ -121,8 +121,14 @@ def recover_bulk_replays() -> int:
     return recovered
 
 
-def work_slice(bulk_id: int, number: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
+def work_slice(
+    bulk_id: int, number: int, *, seconds: float = SLICE_SECONDS, clock: Clock = SYSTEM_CLOCK
+) -> None:
     """Do the slice with this number, and publish the next one.
+
+    Args:
+        seconds: how long it takes, as far as the rate decides that.
+        clock: for the rate.
 
     Raises:
         Snooze: the slice with this number is being worked on, or was by a worker that has died just now.
@@ -131,7 +137,7 @@ def work_slice(bulk_id: int, number: int, *, clock: Clock = SYSTEM_CLOCK) -> Non
         return
     bulk = BulkReplay.objects.get(pk=bulk_id)
     pace = 1.0 / bulk.rate_per_second
-    wanted = max(1, round(SLICE_SECONDS * bulk.rate_per_second))
+    wanted = max(1, round(seconds * bulk.rate_per_second))
     if bulk.state == State.SAMPLING:
         wanted = min(wanted, _left_of_sample(bulk))
     letters = _next_letters(bulk, wanted)

@@ -18,7 +18,9 @@ CHUNK_SIZE = 500
 REASON_LENGTH = 255
 
 
-def discard(chosen: DeadLetterFilter | Iterable[int], *, actor: str, reason: str) -> int:
+def discard(
+    chosen: DeadLetterFilter | Iterable[int], *, actor: str, reason: str, chunk_size: int = CHUNK_SIZE
+) -> int:
     """Discard the open dead letters that are chosen, and return how many. Others are left as they are.
 
     In chunks, each a transaction with its audit: what an interruption leaves is open, and can be discarded by
@@ -28,6 +30,7 @@ def discard(chosen: DeadLetterFilter | Iterable[int], *, actor: str, reason: str
         chosen: a filter, or ids.
         actor: who asks for it, for the audit.
         reason: for those who wonder later; at most 255 characters.
+        chunk_size: letters a transaction.
 
     Raises:
         DeadLetterError: there is no reason, or the filter asks for others than open ones.
@@ -43,6 +46,7 @@ def discard(chosen: DeadLetterFilter | Iterable[int], *, actor: str, reason: str
         to=DeadLetter.Status.DISCARDED,
         changes=changes,
         action={"kind": DeadLetterAction.Kind.DISCARD, "actor": actor[:150], "detail": {"reason": reason}},
+        chunk_size=chunk_size,
     )
 
 
@@ -73,10 +77,15 @@ def _with_status(chosen: DeadLetterFilter | Iterable[int], status: DeadLetter.St
 
 
 def _move(
-    chosen: DeadLetterFilter, *, to: DeadLetter.Status, changes: dict[str, Any], action: dict[str, Any]
+    chosen: DeadLetterFilter,
+    *,
+    to: DeadLetter.Status,
+    changes: dict[str, Any],
+    action: dict[str, Any],
+    chunk_size: int = CHUNK_SIZE,
 ) -> int:
     moved = 0
-    for ids in _chunks(chosen):
+    for ids in _chunks(chosen, chunk_size):
         with transaction.atomic(using=router.db_for_write(DeadLetter)):
             mine = list(
                 DeadLetter.objects.select_for_update()
@@ -92,13 +101,13 @@ def _move(
     return moved
 
 
-def _chunks(chosen: DeadLetterFilter) -> Iterator[list[int]]:
+def _chunks(chosen: DeadLetterFilter, size: int) -> Iterator[list[int]]:
     """Return the ids in ascending order, a chunk at a time; those that come meanwhile are not among them."""
     letters = chosen.apply(DeadLetter.objects.all()).order_by("pk")
     newest = DeadLetter.objects.order_by("-pk").values_list("pk", flat=True).first()
     last = 0
     while newest is not None:
-        ids = list(letters.filter(pk__gt=last, pk__lte=newest).values_list("pk", flat=True)[:CHUNK_SIZE])
+        ids = list(letters.filter(pk__gt=last, pk__lte=newest).values_list("pk", flat=True)[:size])
         if not ids:
             return
         yield ids

@@ -8,7 +8,7 @@ import structlog
 from celery import shared_task
 
 from taskyard.conf import get_settings
-from taskyard.deadletters import bulk, counts, replay, retention
+from taskyard.deadletters import bulk, counts, notifications, replay, retention
 from taskyard.retry import Exponential
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
@@ -58,3 +58,14 @@ def purge_resolved() -> None:
     purged = retention.purge_resolved(older_than=older_than)
     bulks, repaired = retention.purge_bulk_replays(older_than=older_than), counts.repair()
     log.info("resolved dead letters purged", letters=purged, bulk_replays=bulks, counts_repaired=repaired)
+
+
+@shared_task(
+    name=notifications.MAIL_TASK,
+    queue=QUEUE,
+    retry=_RETRY,
+    on_exhausted="drop",  # the next dead letter asks for the next mail
+)
+def mail_to_admins(fingerprint: str, letter_id: int, minutes: int) -> None:  # noqa: ARG001 - equal calls
+    """Tell ADMINS of a fault; see `taskyard.deadletters.notifications`."""
+    notifications.send_mail_to_admins(letter_id, minutes)
