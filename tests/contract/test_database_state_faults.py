@@ -210,7 +210,7 @@ class TestPurge:
     def test_claims_are_deleted_by_and_by_without_being_asked_for(self, on_either):
         from taskyard.models import Claim
 
-        store = on_either.make(purge_every=2)
+        store = on_either.make(purge_every=1)
         acquire(store, "old")
         end(Claim.objects.using(on_either.alias), "old", SYSTEM_CLOCK.now() - timedelta(days=1))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -55,7 +56,8 @@ class DatabaseStore:
         self._session = DatabaseSession(alias, clock=clock, timeout_seconds=timeout_seconds)
         self._clock = clock
         self._purge_every = purge_every
-        self._writes = itertools.count(1)
+        # Not from the start: a pool process may end before it has done so many.
+        self._writes = itertools.count(random.randrange(purge_every))  # noqa: S311 - no secret
 
     def acquire(self, key: str, *, owner: str, holder: Mapping[str, Any], lease_seconds: float) -> Attempt:
         key = stored_key(key)

@@ -109,10 +109,10 @@ class RedisStore:
         """
         begins = stored_prefix(prefix)
         keys = self._ask(lambda: self._held_keys(begins) if state == "held" else self._all_keys(begins))
-        found = (claim for claim in self._read_all(keys) if state in (None, claim.state))
         # The server may give a key twice while its table grows.
-        oldest = heapq.nsmallest(2 * limit, found, key=lambda claim: (claim.since, claim.key))
-        return list({claim.key: claim for claim in oldest}.values())[:limit]
+        oldest = heapq.nsmallest(2 * limit, self._ages(keys, state or ""))
+        names = list(dict.fromkeys(key for _, key in oldest))[:limit]
+        return [claim for claim in self._read_all(names) if state in (None, claim.state)]
 
     def put_latest(self, key: str, value: str, *, remember_seconds: float) -> str | None:
         arguments = (value, math.ceil(remember_seconds * 1000))
@@ -146,12 +146,18 @@ class RedisStore:
         held: Any = self._client.zrange(self._held, 0, -1)
         return (key for key in held if key.startswith(prefix))
 
-    def _read_all(self, keys: Iterator[str]) -> Iterator[Claim]:
+    def _ages(self, keys: Iterator[str], state: str) -> Iterator[tuple[int, str]]:
+        """Give when each claim was taken, and its key."""
         while page := self._ask(lambda: list(islice(keys, PAGE))):
+            ages = self._run("ages", [self._claim_key(key) for key in page], state)
+            yield from ((int(age), key) for age, key in zip(ages, page, strict=True) if age)
+
+    def _read_all(self, keys: Sequence[str]) -> Iterator[Claim]:
+        for start in range(0, len(keys), PAGE):
+            page = keys[start : start + PAGE]
             now, *found = self._run("read", [self._claim_key(key) for key in page])
             for key, pairs in zip(page, found, strict=True):
-                claim = _known(key, pairs, now)
-                if claim is not None:
+                if claim := _known(key, pairs, now):
                     yield claim
 
     def _settle(self, name: str, key: str, *arguments: Any) -> bool:
