@@ -33,6 +33,7 @@ class TrackedTask(models.Model):
 
     class Meta:
         ordering = ["-updated_at"]
+        permissions = [("cancel_trackedtask", "Can cancel tasks, also those without a row")]
 
     def __str__(self) -> str:
         return f"{self.task_name or 'task'} {self.task_id}"

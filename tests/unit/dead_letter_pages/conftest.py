@@ -6,20 +6,21 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import current_app
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
 from taskyard import create_app
 from taskyard.conf import build_settings
-from taskyard.deadletters import counts, service
-from taskyard.deadletters.models import DeadLetter
 from taskyard.tasks.failures import Failure
+
+# Models are imported where they are used: pytest loads this file before Django's apps, if it is named first.
+if TYPE_CHECKING:
+    from taskyard.deadletters.models import DeadLetter
 
 
 def place_order(order_id: int, card: str = "", *, currency: str = "EUR") -> None:
@@ -54,6 +55,9 @@ def app_without_broker() -> Iterator[Any]:
 @pytest.fixture
 def make_letter(db: None) -> Callable[..., DeadLetter]:
     """Write a letter as a worker does; given are values of the failure, or columns to be set afterwards."""
+    from taskyard.deadletters import counts, service
+    from taskyard.deadletters.models import DeadLetter
+
     numbers = count(1)
 
     def make(**given: Any) -> DeadLetter:
@@ -96,6 +100,8 @@ def sealed_letter(make_letter: Callable[..., DeadLetter]) -> DeadLetter:
 @pytest.fixture
 def log_in(db: None) -> Callable[..., Client]:
     """Make a member of the staff with permissions of the app by name, and return their browser."""
+
+    from django.contrib.auth.models import Permission
 
     def log_in(name: str, *permissions: str, enforces_csrf: bool = False) -> Client:
         # Without a password: to hash one takes longer than all the rest.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taskyard.deadletters.admin.wording import as_text
 from taskyard.deadletters.registry import find_task
 from taskyard.masking import MASK
 from taskyard.tasks.redaction import parameters_of
+from taskyard.wording import as_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from taskyard.deadletters.admin.wording import from_epoch
 from taskyard.deadletters.models import DeadLetter
+from taskyard.wording import from_epoch
 
 
 @dataclass(frozen=True, slots=True)

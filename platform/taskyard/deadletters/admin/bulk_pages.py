@@ -13,10 +13,10 @@ from taskyard.deadletters.admin.filter_form import describe
 from taskyard.deadletters.admin.pages import actor, redirect, render
 from taskyard.deadletters.admin.permissions import require
 from taskyard.deadletters.admin.progress import progress_of, sample_of, sample_sentence
-from taskyard.deadletters.admin.wording import number
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay
 from taskyard.errors import TaskyardError
+from taskyard.wording import number
 
 _LISTED = 50
 

@@ -16,12 +16,12 @@ from taskyard.deadletters.admin.letter_page import find_letter
 from taskyard.deadletters.admin.pages import actor, address, redirect, render
 from taskyard.deadletters.admin.permissions import require
 from taskyard.deadletters.admin.sentences import what_happened
-from taskyard.deadletters.admin.wording import counted
 from taskyard.deadletters.discard import REASON_LENGTH, discard
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.groups import count_letters
 from taskyard.deadletters.models import DeadLetter
 from taskyard.errors import DeadLetterError
+from taskyard.wording import counted
 
 
 class DiscardForm(forms.Form):

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from django import forms
 
-from taskyard.deadletters.admin.wording import as_json
 from taskyard.tasks.signature_fit import misfit, signature_text
+from taskyard.wording import as_json
 
 
 class JSONValueField(forms.CharField):

@@ -12,7 +12,6 @@ from taskyard.deadletters.admin.edit_form import EditForm
 from taskyard.deadletters.admin.letter_page import find_letter
 from taskyard.deadletters.admin.pages import actor, redirect, render
 from taskyard.deadletters.admin.permissions import require
-from taskyard.deadletters.admin.wording import as_json
 from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.registry import require_task
@@ -21,6 +20,7 @@ from taskyard.deadletters.replay_message import call_of
 from taskyard.errors import DeadLetterError, DeadLetterNotOpenError, TaskyardError
 from taskyard.masking import MASK
 from taskyard.tasks.signature_fit import signature_text
+from taskyard.wording import as_json
 
 _CHANGED_SINCE = "The arguments are not those of the preview any more. Look at what changes, then replay."
 

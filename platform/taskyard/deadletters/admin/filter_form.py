@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from django import forms
 
 from taskyard.conf import get_settings
-from taskyard.deadletters.admin.wording import counted, utc
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import DeadLetter, FaultCount
+from taskyard.wording import counted, utc
 
 ALL = "all"
 _WITHIN = (

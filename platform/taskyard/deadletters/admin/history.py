@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from taskyard.deadletters.admin.wording import as_json
 from taskyard.deadletters.models import DeadLetter, DeadLetterAction
+from taskyard.wording import as_json
 
 # What the detail of an action holds, in words.
 _WORDS = {"task_id": "as the task", "reason": "reason", "edited": "changed", "bulk_replay": "bulk replay"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from taskyard.deadletters.admin.wording import as_json, from_epoch, utc
 from taskyard.deadletters.models import DeadLetter
+from taskyard.wording import as_json, from_epoch, utc
 
 _NOT_KNOWN = "not known"
 # Headers that hold UTC epoch seconds.

@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from taskyard.deadletters.admin.listing import written_count
-from taskyard.deadletters.admin.wording import counted
 from taskyard.deadletters.bulk import ACTIVE
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.wording import counted
 
 State = BulkReplay.State
 _COUNT_CAP = 10_000

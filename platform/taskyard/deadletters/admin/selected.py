@@ -11,9 +11,9 @@ from taskyard.deadletters.admin.discard_page import discard_selected
 from taskyard.deadletters.admin.listing import PER_PAGE
 from taskyard.deadletters.admin.pages import actor, redirect
 from taskyard.deadletters.admin.permissions import require
-from taskyard.deadletters.admin.wording import counted
 from taskyard.deadletters.replay import replay
 from taskyard.errors import DeadLetterNotPublishedError, TaskyardError
+from taskyard.wording import counted
 
 _SHOWN_ERRORS = 5
 

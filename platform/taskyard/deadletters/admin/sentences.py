@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskyard.deadletters.admin.wording import counted, from_epoch, shorten, span
 from taskyard.deadletters.models import DeadLetter
+from taskyard.wording import counted, from_epoch, shorten, span
 
 _ERROR_CHARACTERS = 240
 Reason = DeadLetter.Reason

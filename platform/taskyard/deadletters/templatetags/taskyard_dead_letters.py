@@ -9,8 +9,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from taskyard import wording
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.deadletters.admin import wording
 from taskyard.deadletters.admin.permissions import may_view
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.groups import count_by

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from taskyard.deadletters.admin import wording
+from taskyard import wording
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

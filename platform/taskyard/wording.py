@@ -1,4 +1,4 @@
-"""How times, spans, counts and values are written on the pages: short, in UTC, without long numbers."""
+"""How times, spans, counts and values are written on pages: short, in UTC, without long numbers."""
 
 from __future__ import annotations
 
