@@ -109,6 +109,7 @@ def test_a_publisher_killed_between_claim_and_publish_swallows_no_later_call(val
         console.run("die_while_publishing", task="probe.throttled", args=["lost"])
     claim = site.app.state_store.read("unique:probe.throttled:lost")
     assert claim.state == "held"
+    assert claim.expires_in_seconds < site.app.settings.publish_timeout_seconds + 2
     assert depth(valkey.client(), "default", prefix="publisher:") == 0
 
     started = time.monotonic()

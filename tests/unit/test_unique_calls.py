@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from celery.exceptions import Ignore, Reject, Retry
+from celery.signals import after_task_publish
 from kombu.exceptions import SerializerNotInstalled
 
 from taskyard import Cancel, Fixed, Never, Snooze
@@ -296,17 +297,18 @@ class TestTheEndOfAThrottle:
     ):
         """The worker has the message before its publisher has the broker's answer."""
         task = unique(unique_until=until)
-        complete = store.complete
 
-        def run_first(*args, **kwargs):
-            store.complete = complete
+        def run_at_once(**_):
             (message,) = take_messages()
             run_message(task, message)
-            return complete(*args, **kwargs)
 
-        store.complete = run_first
-        task.delay(7)
+        after_task_publish.connect(run_at_once)
+        try:
+            task.delay(7)
+        finally:
+            after_task_publish.disconnect(run_at_once)
 
+        assert len(unique.runs) == 1
         assert not task.delay(7).is_duplicate
 
     def test_a_late_run_does_not_free_a_later_call(self, unique, store, take_messages, pass_time):
