@@ -16,7 +16,10 @@ from tests.support.web import WebProcess
 
 __all__ = ["database_template", "shared_site", "valkey"]
 
-ON_CALL = ("view_deadletter", "replay_deadletter", "discard_deadletter", "reveal_deadletter")
+ON_CALL = (
+    *(f"{action}_deadletter" for action in ("view", "replay", "discard", "reveal")),
+    *(f"{action}_trackedtask" for action in ("view", "cancel")),
+)
 
 
 # Of the module, and not of the session: while it runs, an event loop runs in this thread, and Django would

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 from celery import shared_task
 
-from taskyard import Never
+from taskyard import LongTask, Never
 from tests.probe_app.recording import record_run
+
+# Longer than any test looks at it.
+PACK_SECONDS = 60.0
+PAUSE_SECONDS = 0.05
 
 
 @shared_task(name="probe.pay", bind=True, retry=Never(), redact=("card",))
@@ -26,4 +31,14 @@ def ship(self: Any, key: str, gate: str) -> None:
         raise RuntimeError("the warehouse is closed")
     if "broken" in key:
         raise LookupError("there is no such parcel")
+    record_run(self, "end", key)
+
+
+@shared_task(name="probe.pack", base=LongTask, bind=True, retry=Never())
+def pack(self: Any, key: str) -> None:
+    """Report its progress until it is cancelled."""
+    pause = threading.Event()
+    for _ in range(int(PACK_SECONDS / PAUSE_SECONDS)):
+        self.progress(340, 1000, note=f"packing {key}")
+        pause.wait(PAUSE_SECONDS)
     record_run(self, "end", key)

@@ -12,9 +12,9 @@ from tests.probe_app import shop
 
 
 def log_in(name: str, permissions: list[str]) -> str:
-    """Make a member of the staff with permissions for dead letters, and return their session."""
+    """Make a member of the staff with these permissions, and return their session."""
     user = get_user_model().objects.create(username=name, is_staff=True)
-    found = Permission.objects.filter(content_type__app_label="deadletters", codename__in=permissions)
+    found = Permission.objects.filter(codename__in=permissions)
     user.user_permissions.set(found)
     client = Client()
     client.force_login(user)

@@ -181,7 +181,7 @@ def test_strangers_are_asked_to_log_in_and_others_refused(client, log_in):
 @pytest.mark.parametrize(
     ("outcome", "sentence"),
     [
-        ({"state": "waiting", "task_name": "a.b"}, "a.b t is cancelled: it will not start."),
+        ({"state": "waiting", "task_name": "a.b"}, "The task a.b t is cancelled: it will not start."),
         ({"state": "running"}, "The task t is cancelled: its run has been told, and ends soon."),
         ({"state": "finished"}, "The task t had ended before. Nothing follows."),
         (

@@ -61,7 +61,7 @@ def shown_task(row: TrackedTask, now: datetime) -> ShownTask:
 
 def what_follows(outcome: CancelOutcome) -> str:
     """Return what a cancellation has found, and what follows, in one or two sentences."""
-    task = f"{outcome.task_name or 'The task'} {outcome.task_id}"
+    task = " ".join(part for part in ("The task", outcome.task_name, outcome.task_id) if part)
     told = {
         "waiting": f"{task} is cancelled: it will not start.",
         "running": f"{task} is cancelled: its run has been told, and ends soon.",
