@@ -36,6 +36,8 @@ DATABASE_STATE = "django-db"
 _WORDS = {"result_backend": ("django-db", "disabled"), "state_url": (DATABASE_STATE,)}
 # Settings whose environment variable is JSON.
 _JSON_KEYS = ("QUEUES", "ENCRYPTION_KEYS")
+# Of a key that is shorter, all possible ones can be tried.
+MIN_ENCRYPTION_KEY = 16
 _ENCODE = "percent-encode what is not a letter or a digit in its password"
 
 
@@ -149,6 +151,18 @@ class Settings(BaseModel):
                 f"{did_you_mean(scheme, SUPPORTED_SCHEMES)} "
                 f"Use one of {', '.join(f'{known}://' for known in SUPPORTED_SCHEMES)}"
             )
+        return value
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _keys_are_long(cls, value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for place, key in enumerate(value, 1):
+            length = len(key.get_secret_value())
+            if length < MIN_ENCRYPTION_KEY:
+                raise ValueError(
+                    f"key {place} has {length} characters, and must have {MIN_ENCRYPTION_KEY} or more. "
+                    "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+                )
         return value
 
     @field_validator("queues")

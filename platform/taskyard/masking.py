@@ -13,7 +13,8 @@ from typing import Any
 
 MASK = "******"
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase)?|pwd|secret|token|(api|access)[_-]?key|private|credential|auth|signature|dsn", re.I
+    r"pass(word|wd|phrase)?|pwd|secret|token|(api|access)[_-]?key|private|credential|auth|signature|dsn|encryption",
+    re.I,
 )
 # One character of a URL. The next URL of a list begins after a ';', ',' or '|', with its scheme.
 _CHARACTER = r"(?:(?![;,|][a-z][a-z0-9+.\-]*:/)\S)"

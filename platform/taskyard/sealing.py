@@ -31,8 +31,9 @@ def unseal(sealed: str, settings: Settings) -> Any:
         return json.loads(_box(settings).decrypt(sealed.encode()))
     except InvalidToken:
         raise UnsealingError(
-            "The stored arguments cannot be decrypted with any key of the settings. Put the key that was in use "
-            "when they were stored back at the end of TASKYARD['ENCRYPTION_KEYS'] (or into SECRET_KEY_FALLBACKS)."
+            "The stored arguments cannot be decrypted with any key of the settings. Put the key that was in "
+            "use when they were stored back at the end of TASKYARD['ENCRYPTION_KEYS'] (or into "
+            "SECRET_KEY_FALLBACKS)."
         ) from None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from celery import current_app, shared_task
 
-from taskyard.checks import check_development_values, check_explicit_names
+from taskyard.checks import check_development_values, check_encryption_keys, check_explicit_names
 from taskyard.conf import build_settings
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,47 @@ def test_a_name_made_from_the_module_is_warned_of() -> None:
 
 def test_the_reference_tasks_have_names_of_their_own() -> None:
     assert [message.msg for message in check_explicit_names() if "'tasks." in str(message.msg)] == []
+
+
+class TestEncryptionKeys:
+    @pytest.fixture
+    def keys(self, monkeypatch):
+        def keys(*keys):
+            monkeypatch.setattr(
+                "taskyard.checks.marked_arguments.get_settings",
+                lambda: build_settings({"ENCRYPTION_KEYS": list(keys)}),
+            )
+
+        return keys
+
+    @pytest.fixture
+    def marking(self):
+        @shared_task(name="checks.marking", redact=("card",))
+        def marking(card): ...
+
+        yield
+        current_app.tasks.unregister("checks.marking")
+
+    def test_marked_arguments_under_the_key_of_the_sessions_are_warned_of(self, keys, marking) -> None:
+        keys()
+
+        (found,) = check_encryption_keys()
+
+        assert found.id == "taskyard.TY017"
+        assert found.msg.startswith("Tasks mark arguments (checks.marking")
+        assert "ENCRYPTION_KEYS" in str(found.hint)
+
+    def test_a_key_of_their_own_passes(self, keys, marking) -> None:
+        keys("a long and random text")
+
+        assert check_encryption_keys() == []
+
+    def test_without_marked_arguments_there_is_nothing_to_encrypt(self, keys, monkeypatch) -> None:
+        keys()
+        for task in current_app.tasks.values():
+            monkeypatch.setattr(task, "redact", (), raising=False)
+
+        assert check_encryption_keys() == []
 
 
 def test_the_tasks_of_an_app_that_nothing_has_imported_are_checked() -> None:

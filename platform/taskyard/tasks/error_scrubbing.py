@@ -64,13 +64,10 @@ class _Walk:
         return cleaned
 
     def _clean_causes(self, error: BaseException, depth: int) -> None:
-        is_suppressed = error.__suppress_context__
         for name in ("__cause__", "__context__"):
             other = getattr(error, name)
             if other is not None:
-                # setting the cause hides the context
                 _set(error, name, self.clean(other, depth + 1) if depth < MAX_DEPTH else None)
-        _set(error, "__suppress_context__", is_suppressed)
 
     def _clean_state(self, error: BaseException, depth: int) -> None:
         state = vars(error)
