@@ -23,6 +23,8 @@ PREFIX = "CELERY_"
 MINUTE_SECONDS = 60
 DAY_SECONDS = 24 * 3600
 DB_REUSE_MAX = "CELERY_DB_REUSE_MAX"
+# Of the values of RESULT_BACKEND that are no URLs. Celery knows the second one, too, but not what to hide.
+RESULT_BACKENDS = {"disabled": None, "django-db": "taskyard.database_results:DatabaseBackend"}
 # Options that a promise stands on, or that another setting decides.
 RESERVED = {
     "CELERY_ACCEPT_CONTENT": "Messages are JSON only (TY007); leave it out.",
@@ -92,9 +94,9 @@ def _base_options(settings: Settings, router: QueueRouter) -> dict[str, Any]:
         # publish wait for the result backend (c#4296).
         "task_ignore_result": True,
         "task_store_errors_even_if_ignored": False,
-        "result_backend": None
-        if settings.result_backend == "disabled"
-        else settings.effective_result_backend,
+        "result_backend": RESULT_BACKENDS.get(
+            settings.result_backend or "", settings.effective_result_backend
+        ),
         "result_expires": settings.result_expires_seconds,
         # name, args, queue and retries with the result, where there is one
         "result_extended": True,

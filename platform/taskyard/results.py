@@ -9,38 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery import states
 from celery.backends import redis as celery_redis
 
-from taskyard.tasks import canvas_parts
-from taskyard.tasks.scrubbing import is_needed as has_marks
-from taskyard.tasks.scrubbing import scrubber_of
+from taskyard.tasks.stored_results import shown_arguments, shown_outcome
 
 
 class _Redacting:
     """Stores what may be shown of a call, for tasks that mark some of their arguments."""
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **kwargs: Any) -> Any:
-        meta = super()._get_result_meta(result, state, traceback, request, **kwargs)  # type: ignore[misc]
-        name = getattr(request, "task", None)
-        if isinstance(name, str):
-            self._redact(meta, name, request)
-        return meta
-
-    def _redact(self, meta: dict[str, Any], name: str, request: Any) -> None:
-        args, kwargs = request.args or (), request.kwargs or {}
         app: Any = self.app  # type: ignore[attr-defined]
-        task = app.tasks.get(name)
-        is_marked = task is None or has_marks(task)
-        if "kwargs" in meta and (is_marked or canvas_parts.may_hold_signatures(name, args, kwargs)):
-            # of a step that was never published, because the one before it has failed, there is a signature
-            is_partial = getattr(request, "immutable", None) is False
-            meta["args"], meta["kwargs"] = canvas_parts.shown_call(
-                name, args, kwargs, app, is_partial=is_partial
-            )
-        if task is not None and is_marked and meta["status"] in states.EXCEPTION_STATES:
-            scrubber = scrubber_of(task, args, kwargs)
-            meta["result"], meta["traceback"] = map(scrubber.value, (meta["result"], meta["traceback"]))
+        result, traceback = shown_outcome(request, app, state, result, traceback)
+        meta = super()._get_result_meta(result, state, traceback, request, **kwargs)  # type: ignore[misc]
+        shown = shown_arguments(request, app)
+        if shown is not None and "kwargs" in meta:
+            meta["args"], meta["kwargs"] = shown
+        return meta
 
 
 class _Lazy:
