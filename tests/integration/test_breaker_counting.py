@@ -103,6 +103,14 @@ class TestByHand:
         assert fleet.store.reset("payments", who="ada").before == "forced_open"
         assert fleet.ask().is_granted
 
+    def test_its_parked_runs_ask_seldom(self, fleet):
+        fleet.store.force_open("payments", why="maintenance", who="ada")
+
+        waits = [fleet.ask().wait_seconds for _ in range(2000)]
+
+        assert waits == sorted(waits)
+        assert waits[-1] - waits[0] == pytest.approx(2000 / 25, abs=1)
+
     def test_the_end_of_a_run_does_not_close_it(self, fleet):
         probe = fleet.let_probe()
 

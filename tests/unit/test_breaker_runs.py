@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from dataclasses import replace
 
 import pytest
@@ -114,6 +115,17 @@ class TestParking:
             run(task)
 
         assert calls == [1]
+
+    def test_its_outcome_is_small(self, declare):
+        """It goes from the process to its parent, with all of its frames, for each parked run."""
+        task = declare()
+        open_breaker(task)
+
+        with pytest.raises(Retry) as caught:
+            run(task)
+
+        assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "run_task"
+        assert caught.value.__suppress_context__
 
     def test_a_task_that_was_parked_for_too_long_is_a_dead_letter(self, declare, recorded_failures):
         task = declare()

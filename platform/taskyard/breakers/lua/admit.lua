@@ -35,7 +35,10 @@ end
 
 local function wait(earliest, origin)
   local back = math.max(tonumber(known[5] or 0), earliest)
-  local pace = math.min(tonumber(ARGV[7]), 2 ^ ((back - origin) / doubling))
+  local most = tonumber(ARGV[7])
+  -- What was opened by hand stays so for a while.
+  if state == 'forced_open' then most = most / 4 end
+  local pace = math.min(most, 2 ^ ((back - origin) / doubling))
   redis.call('HSET', KEYS[1], 'return', back + 1000 / pace)
   redis.call('HINCRBY', KEYS[1], 'parked', 1)
   reply[1], reply[3] = 'wait', string.format('%.0f', back - now)
