@@ -1,6 +1,7 @@
 """What a state store in the database does around transactions, and when the database fails."""
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 
@@ -132,6 +133,23 @@ class TestFailures:
         postgres.terminate_backend(pid)
 
         assert store.read("k").fence == held.fence
+
+    def test_serializable_transactions_are_tried_again(self, on_postgresql, postgres, key):
+        postgres.execute(
+            "postgres", f"ALTER DATABASE \"{key}\" SET default_transaction_isolation = 'serializable'"
+        )
+        store, granted = on_postgresql.make(timeout_seconds=20), []
+
+        def contend(owner):
+            for number in range(50):
+                if acquire(store, f"k{number}", owner).is_granted:
+                    granted.append(number)
+            store.close_thread()
+
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(contend, "abcdefgh"))
+
+        assert sorted(granted) == list(range(50))
 
     def test_missing_tables_are_said_to_be_so(self, on_either):
         store = on_either.make()

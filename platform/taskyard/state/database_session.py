@@ -15,9 +15,10 @@ from taskyard.clock import Clock
 from taskyard.errors import ConfigurationError, StateUnavailableError
 from taskyard.state.sql import DIALECTS, Dialect
 
-# A connection may have been closed by the server, a SQLite file may be locked: both end with another try.
-TRIES = 5
-LOCKED_PAUSE_SECONDS = 0.02
+TRIES = 10
+CONTENDED_PAUSE_SECONDS = 0.02
+# serialization_failure, deadlock_detected
+CONTENDED_STATES = ("40001", "40P01")
 _aliases: set[str] = set()
 # Connections of the parent process; kept, or they would be closed.
 _inherited: list[Any] = []
@@ -95,21 +96,21 @@ class DatabaseSession:
     def _try(self, connection: Any, statement: str, arguments: Mapping[str, Any], answer: Any) -> Any:
         """Run it; every operation may be repeated, so that it also may have happened before the error."""
         ends_at = self._clock.monotonic() + self._timeout_seconds
+        is_new = False
         for tries_left in reversed(range(TRIES)):
             try:
                 return _execute(connection, statement, arguments, answer)
             except (OperationalError, InterfaceError) as error:
                 if not tries_left or self._clock.monotonic() >= ends_at:
                     raise
-                if connection.vendor == "sqlite":
-                    if "locked" not in str(error):
-                        raise
-                    threading.Event().wait(random.uniform(0, LOCKED_PAUSE_SECONDS))  # noqa: S311 - no secret
-                elif tries_left < TRIES - 1:
-                    # The connection was new, so the server is away.
+                if _is_contended(error):
+                    threading.Event().wait(random.uniform(0, CONTENDED_PAUSE_SECONDS))  # noqa: S311 - no secret
+                elif is_new or connection.vendor == "sqlite":
                     raise
                 else:
+                    # The server may have closed it long ago.
                     connection.close()
+                    is_new = True
         raise AssertionError("unreachable")
 
     def _unavailable(self, error: Error) -> StateUnavailableError:
@@ -127,6 +128,11 @@ def _execute(connection: Any, statement: str, arguments: Mapping[str, Any], answ
     with connection.cursor() as cursor:
         cursor.execute(statement, arguments)
         return answer(cursor)
+
+
+def _is_contended(error: Error) -> bool:
+    """Whether somebody else was faster: the file is locked, or the project has serializable transactions."""
+    return "locked" in str(error) or getattr(error.__cause__, "sqlstate", None) in CONTENDED_STATES
 
 
 def _is_of_a_test_case(connection: Any) -> bool:

@@ -102,26 +102,36 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         used: dict[int, StateStore] = {}
-        while self._rest():
+        try:
+            while self._has_rested():
+                self._renew_due(used)
+        finally:
             with self._wake:
-                due = self._leases.due()
-            used.update((id(lease.store), lease.store) for lease in due)
-            self._leases.renew(due)
-            # From here on nothing in this thread may keep a lease alive.
-            due.clear()
-            with self._wake:
-                is_idle = self._leases.next_at() is None
-            if is_idle:
-                _close(used)
+                # Ended by an error, it is started again by the next lease.
+                if self._thread is threading.current_thread():
+                    self._thread = None
+            _close(used)
 
-    def _rest(self) -> bool:
+    def _renew_due(self, used: dict[int, StateStore]) -> None:
+        with self._wake:
+            due = self._leases.due()
+        used.update((id(lease.store), lease.store) for lease in due)
+        self._leases.renew(due)
+        # From here on nothing in this thread may keep a lease alive.
+        del due
+        with self._wake:
+            is_idle = self._leases.next_at() is None
+        if is_idle:
+            _close(used)
+
+    def _has_rested(self) -> bool:
         """Wait until a lease may be due. Return False if the thread has rested for long enough to end."""
         with self._wake:
             next_at = self._leases.next_at()
             if next_at is None:
                 self._rests_until = math.inf
-                self._wake.wait(self._idle_seconds)
-                if self._leases.next_at() is None:
+                if not self._wake.wait(self._idle_seconds) and self._leases.next_at() is None:
+                    # Under the same lock: a lease that comes now starts another thread.
                     self._thread = None
                     return False
                 return True
