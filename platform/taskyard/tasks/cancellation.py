@@ -130,17 +130,19 @@ def _look(app: Any, task_id: str) -> tuple[Place | None, HolderAnswer | None]:
     """Find the message, have it dealt with soon, and ask the worker that holds it."""
 
     def look(client: Any, prefix: str) -> tuple[Place | None, HolderAnswer | None]:
-        place = search.find(client, app.settings.queue_table, task_id, prefix=prefix)
-        if place is not None and place.where == "delayed":
-            search.bring_forward(client, place, prefix=prefix)
-        if place is None or place.where != "held":
-            return place, None
         end = time.monotonic() + ANSWER_SECONDS
-        while (
-            answer := cancels.answer_of(client, task_id, prefix=prefix)
-        ) is None and time.monotonic() < end:
-            time.sleep(PAUSE_SECONDS)
-        return place, answer
+        while True:
+            place = search.find(client, app.settings.queue_table, task_id, prefix=prefix)
+            if place is not None and place.where == "delayed":
+                search.bring_forward(client, place, prefix=prefix)
+            if place is None or place.where != "held":
+                return place, None
+            # until the worker answers, or holds it no longer: it may have ended a moment ago
+            while search.is_still_held(client, place, prefix=prefix):
+                answer = cancels.answer_of(client, task_id, prefix=prefix)
+                if answer is not None or time.monotonic() > end:
+                    return place, answer
+                time.sleep(PAUSE_SECONDS)
 
     try:
         return ask_broker(app, look, timeout_seconds=BROKER_SECONDS) or (None, None)

@@ -69,6 +69,14 @@ def find(
     return _find_held(client, task_id, prefix)
 
 
+def is_still_held(client: Any, place: Place, *, prefix: str = "") -> bool:
+    """Return whether the worker still holds a message that was found with it."""
+    entries = script("find").run(
+        client, [LeaseKeys(prefix).messages(place.holder)], [place.headers["id"], 0, 0]
+    )[1:]
+    return any(_headers_of(entry.partition(b"\n")[2], place.headers["id"]) for entry in entries)
+
+
 def bring_forward(client: Any, place: Place, *, prefix: str = "") -> bool:
     """Have a delayed message fetched now, before it is due; return False if it is not there any more."""
     priority, _, raw = place.entry.partition(b"\n")

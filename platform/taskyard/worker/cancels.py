@@ -29,14 +29,20 @@ def attach(consumer: Any, leases: Any) -> None:
     leases.cancelled.on_new = lambda ask: _on_new(consumer, leases.cancelled, ask)
 
 
-def mark_cancelled(request: Any) -> None:
+def mark_if_cancelled(request: Any, *, is_starting: bool) -> None:
     """Mark the request of a cancelled task, so that its run ends before it begins.
 
     It goes through a pool process all the same: what there is to do at its end (its state, its row, its
     chord, its locks) is done there, and may take its time.
+
+    Args:
+        is_starting: the next step is to begin it, so what is known must be fresh.
     """
-    leases = getattr(request.message.channel, "leases", None)
-    if leases is None or not leases.cancelled.holds(request.id) or MARK in request.request_dict:
+    leases = getattr(getattr(request.message, "channel", None), "leases", None)
+    if leases is None:  # another transport
+        return
+    is_cancelled = leases.cancelled.holds(request.id) if is_starting else request.id in leases.cancelled
+    if not is_cancelled or MARK in request.request_dict:
         return
     note = leases.cancelled.note_of(request.id)
     request.request_dict[MARK] = {"by": note.by, "reason": note.reason}

@@ -23,7 +23,7 @@ from taskyard.tasks.scrubbing import is_needed as has_marks
 from taskyard.tasks.scrubbing import scrubber_of
 from taskyard.tasks.store_outage import OUTAGE
 from taskyard.tasks.unique_run import free_ended
-from taskyard.worker.cancels import announce, end_killed, mark_cancelled, note_end
+from taskyard.worker.cancels import announce, end_killed, mark_if_cancelled, note_end
 from taskyard.worker.losses import announce_again, count_loss, publish_again, publish_later
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -47,6 +47,7 @@ class Request(CeleryRequest):
         # Celery puts the message property of this name here, which is the task id; the header is ours.
         self._request_dict["correlation_id"] = (message.headers or {}).get(CORRELATION_HEADER) or self.id
         self._show_nothing_marked()
+        mark_if_cancelled(self, is_starting=False)
 
     def _show_nothing_marked(self) -> None:
         """Replace what the message says for people: whoever has published it may not know what is marked."""
@@ -87,7 +88,7 @@ class Request(CeleryRequest):
         """Celery's hook before a message is received and before it goes to the pool."""
         if super().revoked():
             return True
-        mark_cancelled(self)
+        mark_if_cancelled(self, is_starting=True)
         return False
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
