@@ -10,9 +10,10 @@ from django.test import Client
 from taskyard.errors import BulkPublishError
 from tests.probe_app import tasks
 from tests.probe_app.exclusive_actions import die_while_publishing, publish_from_threads
+from tests.probe_app.long_actions import cancel
 from tests.probe_app.shop_actions import log_in, order
 
-__all__ = ["die_while_publishing", "log_in", "order", "publish_from_threads"]
+__all__ = ["cancel", "die_while_publishing", "log_in", "order", "publish_from_threads"]
 
 
 class PlannedError(Exception):
