@@ -6,11 +6,12 @@ import threading
 from datetime import timedelta
 
 import pytest
+from celery.beat import Scheduler
 from celery.exceptions import Ignore, Reject, Retry
 from celery.signals import after_task_publish
 from kombu.exceptions import SerializerNotInstalled
 
-from taskyard import Cancel, Fixed, Never, Snooze
+from taskyard import Cancel, Fixed, Never, SingletonTask, Snooze
 from taskyard.errors import PublishError
 from taskyard.signals import duplicate_found
 from taskyard.tasks.unique_run import free_ended
@@ -272,6 +273,16 @@ class TestTheEndOfAThrottle:
 
         assert not results[0].is_duplicate
 
+    def test_until_the_start_a_call_that_never_starts_frees_it_at_its_end(self, unique, store, take_messages):
+        """The lock of its singleton is held, and it does not wait."""
+        task = unique(unique_until="start", base=SingletonTask, on_conflict="skip")
+        store.acquire("singleton:outcome.probe:", owner="other", holder={}, lease_seconds=60)
+
+        self.publish_and_run(task, take_messages, Ignore)
+
+        assert unique.runs == []
+        assert not task.delay(7).is_duplicate
+
     @pytest.mark.parametrize("until", ["expiry", "end"])
     def test_else_it_is_a_duplicate(self, unique, take_messages, until):
         def publish_again(tenant):
@@ -497,3 +508,15 @@ class TestTheBudget:
             app.tasks["outcome.probe"].delay(7)
 
         assert app.state_store.find("unique:") == []
+
+
+class TestASchedule:
+    def test_its_calls_are_compared_like_any_other(self, unique, memory_app, store, take_messages):
+        unique()
+        beat = Scheduler(memory_app, lazy=True)
+        entry = beat.Entry("probe", "outcome.probe", schedule=60, args=(7,), app=memory_app)
+
+        results = [beat.apply_async(entry, advance=False) for _ in range(2)]
+
+        assert results[0].id == results[1].id
+        assert len(take_messages()) == 1

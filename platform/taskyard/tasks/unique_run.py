@@ -24,6 +24,8 @@ log = structlog.stdlib.get_logger("taskyard.task")
 
 # A claim that is remembered for so long is free.
 NO_TIME = 0.0
+# Set on the request of a run that has freed its key at its start.
+_FREED = "unique_call_is_freed"
 
 
 def leave_out_replaced(run: Run, call_next: Callable[[], Any]) -> Any:
@@ -43,13 +45,14 @@ def free_at_start(run: Run, call_next: Callable[[], Any]) -> Any:
     header = unique_header(run.request)
     if header is not None and header.until == "start":
         free(run.task.app, header)
+        setattr(run.request, _FREED, True)
     return call_next()
 
 
 def free_at_end(run: Run, call_next: Callable[[], Any]) -> Any:
     """Free the key when the call has ended for good: not when it runs again later."""
     header = unique_header(run.request)
-    if header is None or header.until != "end":
+    if header is None or header.until == "expiry":
         return call_next()
     try:
         result = call_next()
@@ -57,9 +60,9 @@ def free_at_end(run: Run, call_next: Callable[[], Any]) -> Any:
         raise
     except Exception as end:
         if not (isinstance(end, Reject) and end.requeue):
-            free(run.task.app, header)
+            _free_once(run, header)
         raise
-    free(run.task.app, header)
+    _free_once(run, header)
     return result
 
 
@@ -85,3 +88,9 @@ def free(app: Any, header: UniqueHeader) -> None:
             key=header.key,
             error=str(error),
         )
+
+
+def _free_once(run: Run, header: UniqueHeader) -> None:
+    # one that was cancelled before its start, for instance, has it still
+    if not getattr(run.request, _FREED, False):
+        free(run.task.app, header)
