@@ -38,8 +38,7 @@ def test_its_progress_is_shown_and_it_is_cancelled(visit, site, console):
     expect(page.locator(".messagelist")).to_contain_text(
         f"The task probe.pack {task_id} is cancelled: its run has been told, and ends soon."
     )
-    look_until("cancelled by")
+    look_until("cancelled\nby")
     expect(row).to_contain_text(": ordered twice")
-    look_until("cancelled\n")
     expect(row.get_by_role("link", name="Cancel")).to_have_count(0)
     assert site.history.ends("parcel") == []

@@ -98,4 +98,5 @@ def _cancelled(row: TrackedTask) -> str:
         return ""
     who = f"by {row.cancelled_by} " if row.cancelled_by else ""
     reason = f": {row.cancel_reason}" if row.cancel_reason else ""
-    return f"cancelled {who}at {utc(row.cancel_requested_at)}{reason}"
+    what = "" if row.state == State.CANCELLED else "to be cancelled, "
+    return f"{what}{who}at {utc(row.cancel_requested_at)} UTC{reason}"

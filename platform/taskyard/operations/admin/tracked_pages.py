@@ -78,5 +78,10 @@ def cancel_task(model_admin: Any, request: HttpRequest) -> HttpResponse:
 
 
 def _page(model_admin: Any, request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-    shared = {**model_admin.admin_site.each_context(request), "opts": model_admin.model._meta}
+    shared = {
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.model._meta,
+        # the table needs the width
+        "is_nav_sidebar_enabled": False,
+    }
     return TemplateResponse(request, f"operations/{template}", {**shared, **context})
