@@ -6,7 +6,6 @@ import datetime
 import logging
 
 import pytest
-from celery.exceptions import SoftTimeLimitExceeded
 
 from taskyard.tasks.claims import PAUSE_SECONDS, Settlement
 from tests.support.memory_state import MemoryStore
@@ -94,18 +93,6 @@ def test_without_patience_there_is_one_attempt(settlement, store, pauses, errors
     settlement.complete("paid", patience_seconds=0)
 
     assert pauses == []
-    assert errors() == [UNRECORDED]
-
-
-def test_the_soft_limit_of_a_run_that_is_over_makes_no_failure_of_it(settlement, store, errors):
-    def limit(seconds):
-        raise SoftTimeLimitExceeded
-
-    store.go_away()
-    object.__setattr__(settlement, "pause", limit)
-
-    assert settlement.complete("paid", patience_seconds=LEASE_SECONDS) is None
-
     assert errors() == [UNRECORDED]
 
 

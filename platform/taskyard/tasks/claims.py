@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 from kombu.utils.json import dumps, loads
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
@@ -92,20 +91,19 @@ class Settlement:
         """
         kept = self._kept(result)
         give_up_at = self.clock.monotonic() + patience_seconds
-        try:
-            while True:
-                is_last = self.clock.monotonic() >= give_up_at
-                try:
-                    return self._record(kept)
-                except StateUnavailableError as error:
-                    if is_last:
-                        self._log_unrecorded(str(error))
-                        return None
-                self.pause(PAUSE_SECONDS)
-        except SoftTimeLimitExceeded:
-            # of a run that is over: as its failure, it would have the effect happen again
-            self._log_unrecorded("the soft time limit came first")
-            return None
+        while True:
+            is_last = self.clock.monotonic() >= give_up_at
+            try:
+                return self._record(kept)
+            except StateUnavailableError as error:
+                if is_last:
+                    log.error(  # noqa: TRY400 - its text says all
+                        "effect done but not recorded, a duplicate would have it again",
+                        key=self.key,
+                        error=str(error),
+                    )
+                    return None
+            self.pause(PAUSE_SECONDS)
 
     def release(self) -> None:
         """Free the claim for the next run. Never raises: a lease that stays ends by itself."""
@@ -135,9 +133,6 @@ class Settlement:
         return self.store.complete(
             self.key, owner=self.owner, result=kept, remember_seconds=self.remember_seconds
         )
-
-    def _log_unrecorded(self, why: str) -> None:
-        log.error("effect done but not recorded, a duplicate would have it again", key=self.key, reason=why)
 
     def _kept(self, result: Any) -> str:
         """Return the result as it is kept: as JSON text, which every store takes, whatever is in it."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 
 from taskyard.clock import Clock
 from taskyard.errors import StateUnavailableError
@@ -41,7 +40,6 @@ LEASE_MARGIN_SECONDS = 0.5
 STATE_RETRY_SECONDS = 5.0
 # Where the claim is on the request, which is the run's own: the task object is shared by threads.
 ATTRIBUTE = "taskyard_claim"
-_UNFINISHED = object()
 
 
 def is_needed(task: Any) -> bool:
@@ -62,16 +60,13 @@ def claim_once(run: Run, call_next: Callable[[], Any]) -> Any:
         return _run_without_claim(run, settlement, error, call_next)
     if not attempt.is_granted:
         return _settle_duplicate(run, attempt)
-    result: Any = _UNFINISHED
     try:
         with held(settlement.store, attempt.claim, lease_seconds=settlement.lease_seconds) as lease:
             setattr(run.request, ATTRIBUTE, RunClaim(settlement.key, lease=lease))
             result = call_next()
-    except BaseException as error:
-        # a soft limit that comes between the end of the task and this line changes nothing any more
-        if result is _UNFINISHED or not isinstance(error, SoftTimeLimitExceeded):
-            settlement.release()
-            raise
+    except BaseException:
+        settlement.release()
+        raise
     _complete(run, settlement, result, patience_seconds=settlement.lease_seconds)
     return result
 
