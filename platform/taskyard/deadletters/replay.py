@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from celery import current_app
 from celery.utils import uuid
 from django.db import router, transaction
 from django.db.models import QuerySet
@@ -33,6 +34,7 @@ from taskyard.errors import (
 )
 from taskyard.sealing import seal
 from taskyard.tasks.publish import is_broker_failure
+from taskyard.tasks.tracking import carry_checkpoint
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
 
@@ -151,6 +153,9 @@ def _send_again(letter: DeadLetter, *, by: str) -> str:
 
 def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:
     try:
+        if not call.is_edited:  # with other arguments it is another piece of work
+            task = current_app.tasks.get(letter.task_name)
+            carry_checkpoint(task, from_id=letter.task_id, to_id=letter.replay_task_id)
         publish(letter, call)
     except Exception as error:
         _give_back(letter)

@@ -47,7 +47,8 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
             )
             raise
         except Ignore as outcome:
-            log.info("task cancelled", duration_seconds=duration(), reason=error_text(outcome))
+            event = getattr(outcome, "log_event", "task cancelled")
+            log.info(event, duration_seconds=duration(), reason=error_text(outcome))
             raise
         except Reject as outcome:
             log.warning(

@@ -113,13 +113,13 @@ def end_running(task_id: str, state: str, *, at: datetime) -> None:
 
 
 def copy_checkpoint(from_id: str, to_id: str) -> bool:
-    """Let another task, not yet published, resume where one has stopped: a replay of it, under its own id.
+    """Let a task that is not yet published resume where another with the same arguments has stopped.
 
     Returns:
-        False if it has left no checkpoint.
+        False if that one has left no checkpoint, or this one has a row already.
     """
     source = read(from_id)
-    if source is None or source.checkpoint is None:
+    if source is None or source.checkpoint is None or exists(to_id):
         return False
     fields = {
         "checkpoint": source.checkpoint,

@@ -31,6 +31,8 @@ PROGRESS = "PROGRESS"
 class Superseded(Ignore):
     """Ends a run whose task has begun again elsewhere: that run goes on, and settles the message."""
 
+    log_event = "task run given up: the task has begun again elsewhere"
+
 
 class Tracker:
     """The reports of one run.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import Ignore, Reject, Retry
 
+from taskyard.tasks import tracked_rows
 from taskyard.tasks.cancelling import TRACKER
 from taskyard.tasks.outcome import Cancelled
 from taskyard.tasks.tracker import Tracker
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 def is_needed(task: Any) -> bool:
     """Return whether the task is a `LongTask`."""
     return bool(getattr(task, "_is_long", False))
+
+
+def carry_checkpoint(task: Any, *, from_id: str, to_id: str) -> bool:
+    """Let the replay of a dead letter resume where its task has stopped; call it before the publish.
+
+    Returns:
+        whether there was anything to carry over: the task is a `LongTask`, and has left a checkpoint.
+    """
+    return task is not None and is_needed(task) and tracked_rows.copy_checkpoint(from_id, to_id)
 
 
 def record_end(run: Run, call_next: Callable[[], Any]) -> Any:
