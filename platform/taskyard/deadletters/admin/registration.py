@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -120,5 +121,7 @@ def _number(object_id: str) -> int:
     return int(object_id)
 
 
-admin.site.register(DeadLetter, DeadLetterAdmin)
-admin.site.register(BulkReplay, BulkReplayAdmin)
+# Django imports the template tags of every app, and they import this package: also where there is no admin.
+if apps.is_installed("django.contrib.admin"):
+    admin.site.register(DeadLetter, DeadLetterAdmin)
+    admin.site.register(BulkReplay, BulkReplayAdmin)

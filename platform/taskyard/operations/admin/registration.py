@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import URLPattern, path
@@ -31,7 +32,6 @@ class OperatorsAdmin(admin.ModelAdmin):  # type: ignore[type-arg] # generic in t
         return path(route, self.admin_site.admin_view(lambda request: page(self, request)), name=name)
 
 
-@admin.register(HeldClaim)
 class HeldClaimAdmin(OperatorsAdmin):
     """Claims: a list, and a page to release one."""
 
@@ -46,7 +46,6 @@ class HeldClaimAdmin(OperatorsAdmin):
         ]
 
 
-@admin.register(TrackedTask)
 class TrackedTaskAdmin(OperatorsAdmin):
     """Long and cancelled tasks: a list, and a page to cancel one."""
 
@@ -59,3 +58,9 @@ class TrackedTaskAdmin(OperatorsAdmin):
             self._path("", show_tasks, "taskyard_trackedtask_changelist"),
             self._path("cancel/", cancel_task, "taskyard_trackedtask_cancel"),
         ]
+
+
+# Django imports the template tags of every app, and they import this package: also where there is no admin.
+if apps.is_installed("django.contrib.admin"):
+    admin.site.register(HeldClaim, HeldClaimAdmin)
+    admin.site.register(TrackedTask, TrackedTaskAdmin)
