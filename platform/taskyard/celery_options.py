@@ -171,6 +171,12 @@ def kit_schedules() -> dict[str, dict[str, Any]]:
             "schedule": crontab(minute="30", hour="3"),
             "options": {"expire_seconds": DAY_SECONDS},
         }
+    if any(name.startswith("taskyard.operations") for name in django_settings.INSTALLED_APPS):
+        schedules["operations.purge_effects"] = {
+            "task": "operations.purge_effects",
+            "schedule": crontab(minute="45", hour="3"),
+            "options": {"expire_seconds": DAY_SECONDS},
+        }
     return schedules
 
 

@@ -108,6 +108,9 @@ class Settings(BaseModel):
     dead_letter_retention_days: float = Field(
         30.0, gt=0, description="Replayed and discarded dead letters are deleted after this."
     )
+    effect_retention_days: float = Field(
+        90.0, gt=0, description="Records of effects that have happened once are deleted after this."
+    )
     snooze_max_age_seconds: float = Field(
         7 * 24 * 3600.0, gt=0, description="A task snoozed for longer is dead-lettered."
     )

@@ -8,10 +8,12 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import transaction
 
+from taskyard.celery_options import kit_schedules
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.effects import EffectDone, effect_once, purge_effects
 from taskyard.errors import ArgumentError
 from taskyard.models import Effect
+from taskyard.operations.tasks import purge_effects as purge_task
 from tests.support.runs import run
 
 pytestmark = pytest.mark.django_db
@@ -142,6 +144,17 @@ def test_old_effects_are_forgotten_in_chunks_and_young_ones_are_not(clock, chunk
     assert purge_effects(timedelta(days=6), chunk_size=chunk_size, clock=clock) == 3
     assert purge_effects(timedelta(days=6), chunk_size=chunk_size, clock=clock) == 0
     assert Effect.objects.count() == 7
+
+
+def test_the_scheduled_task_keeps_them_as_long_as_the_settings_say():
+    now = SYSTEM_CLOCK.now()
+    for days in (89, 91):
+        Effect.objects.create(key=f"effect {days}", at=now - timedelta(days=days))
+
+    purge_task()
+
+    assert [effect.key for effect in Effect.objects.all()] == ["effect 89"]
+    assert kit_schedules()["operations.purge_effects"]["task"] == purge_task.name
 
 
 def test_it_shows_what_it_is():

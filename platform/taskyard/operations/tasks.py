@@ -1,0 +1,27 @@
+"""The kit's own housekeeping tasks. They are scheduled by `taskyard.celery_options`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+from celery import shared_task
+
+from taskyard.conf import get_settings
+from taskyard.effects import purge_effects as purge_recorded_effects
+from taskyard.retry import Exponential
+
+log = structlog.stdlib.get_logger("taskyard.operations")
+
+
+@shared_task(
+    name="operations.purge_effects",
+    queue="low",
+    retry=Exponential(max_retries=3),
+    idempotent="natural",
+    idempotent_reason="what is deleted stays deleted",
+)
+def purge_effects() -> None:
+    """Forget the effects that were recorded longer ago than EFFECT_RETENTION_DAYS."""
+    purged = purge_recorded_effects(timedelta(days=get_settings().effect_retention_days))
+    log.info("recorded effects purged", effects=purged)
