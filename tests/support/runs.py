@@ -64,5 +64,12 @@ def run(
         task.pop_request()
 
 
+def run_message(task, message, **options):
+    """Run a message that was taken from a queue, as its worker does; the test's clock has stamped it."""
+    args, kwargs, _ = message.decode()
+    headers = {**message.headers, "first_published_at": now()}
+    return run(task, *args, task_id=message.headers["id"], headers=headers, stored=True, **options, **kwargs)
+
+
 def published_ago(seconds):
     return {"first_published_at": now() - seconds, "correlation_id": "corr-1"}

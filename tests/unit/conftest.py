@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from tasks.webhooks.receiver import WebhookReceiver
 from taskyard import create_app
 from taskyard.conf import build_settings
 from taskyard.retry import Fixed
+from taskyard.signals import duplicate_found
 from taskyard.tasks import failures
+from tests.support.memory_state import MemoryStore
 from tests.support.runs import fail
 from tests.support.webhook_receivers import SECRET, RawServer
 
@@ -110,6 +112,51 @@ def events(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
     """Return the lines that the kit has logged about runs."""
     caplog.set_level(logging.DEBUG, "taskyard")
     return lambda: [record.msg for record in caplog.records if record.name == "taskyard.task"]
+
+
+@pytest.fixture
+def store(memory_app: Any, clock: FrozenClock) -> MemoryStore:
+    """The state store of `memory_app`, in memory."""
+    memory_app.state_store = MemoryStore(clock)
+    return memory_app.state_store
+
+
+@pytest.fixture
+def pass_time(clock: FrozenClock) -> Callable[[float], None]:
+    """Move the test's clock by so many seconds."""
+
+    def pass_time(seconds: float) -> None:
+        clock.moment += timedelta(seconds=seconds)
+
+    return pass_time
+
+
+@pytest.fixture
+def unique(declare: Any, store: MemoryStore, recorded_failures: Any) -> Callable[..., Any]:
+    """Declare a unique task; without a body, it only counts its runs in `unique.runs`."""
+    runs = []
+
+    def count(tenant: Any, value: Any = None) -> None:
+        runs.append(value)
+
+    def unique(body: Callable[..., Any] = count, **options: Any) -> Any:
+        return declare(body, **{"unique_for": 60, "unique_key": "tenant", "ignore_result": False} | options)
+
+    unique.runs = runs
+    return unique
+
+
+@pytest.fixture
+def duplicates() -> Iterator[list[dict[str, Any]]]:
+    """Collect what `duplicate_found` says."""
+    found = []
+
+    def receive(**arguments: Any) -> None:
+        found.append(arguments)
+
+    duplicate_found.connect(receive)
+    yield found
+    duplicate_found.disconnect(receive)
 
 
 @pytest.fixture

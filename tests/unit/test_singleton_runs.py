@@ -9,19 +9,11 @@ from celery.exceptions import Ignore, Reject, Retry
 
 from taskyard import Cancel, Fixed, Never, SingletonTask, Snooze
 from taskyard.errors import ClaimLostError, StateUnavailableError, TaskDefinitionError
-from taskyard.signals import duplicate_found
-from tests.support.memory_state import MemoryStore
 from tests.support.runs import PartnerError, now, run
 
 KEY = "singleton:outcome.probe:7"
 OLD, NEW = now() - 200, now() - 100
 SINCE = "2026-03-01T12:00:00+00:00"
-
-
-@pytest.fixture
-def store(memory_app, clock):
-    memory_app.state_store = MemoryStore(clock)
-    return memory_app.state_store
 
 
 @pytest.fixture
@@ -38,18 +30,6 @@ def singleton(declare, store, recorded_failures):
 
     singleton.runs = runs
     return singleton
-
-
-@pytest.fixture
-def duplicates():
-    found = []
-
-    def receive(**arguments):
-        found.append(arguments)
-
-    duplicate_found.connect(receive)
-    yield found
-    duplicate_found.disconnect(receive)
 
 
 def hold(store, *, task_id="other", key=KEY, seconds=10):

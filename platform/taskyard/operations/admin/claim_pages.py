@@ -30,21 +30,19 @@ def show_claims(model_admin: Any, request: HttpRequest) -> HttpResponse:
     """Show who holds what, oldest first; without a filter, what is held now."""
     if not model_admin.has_view_permission(request):
         raise PermissionDenied
-    chosen = {
-        "kind": _one_of(request.GET.get("kind", ""), KINDS),
-        "task": request.GET.get("task", "").strip(),
-        "state": _one_of(request.GET.get("state", STATES[0]), STATES),
-    }
+    kind = _one_of(request.GET.get("kind", ""), KINDS)
+    task = request.GET.get("task", "").strip()
+    state = _one_of(request.GET.get("state", STATES[0]), STATES)
     claims: list[ShownClaim] = []
     problem = ""
     try:
-        claims = find_claims(project_store(), **{**chosen, "state": chosen["state"] or None})
+        claims = find_claims(project_store(), kind=kind, task=task, state=state or None)
     except StateUnavailableError as error:
         problem = str(error)
     context = {
         "title": "Claims",
         "claims": claims,
-        "chosen": chosen,
+        "chosen": {"kind": kind, "task": task, "state": state},
         "kinds": KINDS,
         "states": STATES,
         "problem": problem,
