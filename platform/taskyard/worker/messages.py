@@ -15,6 +15,7 @@ from taskyard.tasks import attempts, failures
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
+_ACCEPTED = frozenset({"application/json"})
 # Not kept among the headers: texts of the arguments, in which whoever has published it may have masked
 # nothing, and what has a field of its own.
 _LEFT_OUT = ("argsrepr", "kwargsrepr", attempts.HEADER)
@@ -66,7 +67,7 @@ def _request_of(message: Any) -> Context | None:
     if not isinstance(headers, Mapping) or not isinstance(headers.get("task"), str):
         return None
     try:
-        body = loads(message.body, message.content_type, message.content_encoding, accept=["json"])
+        body = loads(message.body, message.content_type, message.content_encoding, accept=_ACCEPTED)
         args, kwargs, embedded = body
     except (KombuError, ValueError, TypeError, LookupError):
         return None
