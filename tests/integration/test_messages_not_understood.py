@@ -121,7 +121,7 @@ def test_the_call_of_a_task_that_nobody_knows_can_be_found_by_its_id_and_read(si
 
     (row,) = site.dead_letters.wait_for(task_id=result.id)
     assert (row["task_name"], row["queue"], row["correlation_id"]) == ("does.not.exist", "high", "request-9")
-    assert '[1, "two"]' in row["raw"]
+    assert '[1, "two"]' in site.dead_letters.message(row)
     assert len(worker.wait_for_log("dead letter", task_id=result.id, level="error")) == 1
 
 

@@ -10,10 +10,34 @@ from django.test import Client
 from taskyard.errors import BulkPublishError
 from tests.probe_app import tasks
 from tests.probe_app.exclusive_actions import die_while_publishing, publish_from_threads
+from tests.probe_app.letter_actions import (
+    bulk_state,
+    fail_eagerly_in_transaction,
+    replay_all,
+    replay_at_once,
+    replay_dead_letter,
+    replay_in_transaction,
+    replay_the_rest,
+    stop_replaying,
+)
 from tests.probe_app.long_actions import cancel
 from tests.probe_app.shop_actions import log_in, order
 
-__all__ = ["cancel", "die_while_publishing", "log_in", "order", "publish_from_threads"]
+__all__ = [
+    "bulk_state",
+    "cancel",
+    "die_while_publishing",
+    "fail_eagerly_in_transaction",
+    "log_in",
+    "order",
+    "publish_from_threads",
+    "replay_all",
+    "replay_at_once",
+    "replay_dead_letter",
+    "replay_in_transaction",
+    "replay_the_rest",
+    "stop_replaying",
+]
 
 
 class PlannedError(Exception):

@@ -11,10 +11,30 @@ from django.db import connection, transaction
 
 from taskyard import Cancel, Fixed, Never, Snooze
 from taskyard.correlation import current_correlation_id
-from tests.probe_app import breaking, canvas, exclusive, faults, long_tasks, secrets, shop
+from tests.probe_app import (
+    breaking,
+    canvas,
+    endings,
+    exclusive,
+    faults,
+    idempotent,
+    long_tasks,
+    secrets,
+    shop,
+)
 from tests.probe_app.recording import record_run
 
-__all__ = ["breaking", "canvas", "exclusive", "faults", "long_tasks", "secrets", "shop"]
+__all__ = [
+    "breaking",
+    "canvas",
+    "endings",
+    "exclusive",
+    "faults",
+    "idempotent",
+    "long_tasks",
+    "secrets",
+    "shop",
+]
 
 GATE_TIMEOUT_SECONDS = 60.0
 SOON = Fixed(seconds=0.05, max_retries=3, reason="tests wait for it")

@@ -12,8 +12,12 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg.rows import dict_row
 
+from taskyard.conf import build_settings
+from taskyard.sealing import unseal
 from tests.support.waiting import wait_until
 
+# Django's, of every site of the tests.
+SECRET_KEY = "only-for-these-tests"
 QUERY = "SELECT * FROM deadletters_deadletter ORDER BY id"
 JSON_COLUMNS = ("args", "kwargs", "headers")
 
@@ -52,6 +56,11 @@ class DeadLetters:
             pause_seconds=0.1,
         )
         return self.rows(**fields)
+
+    def message(self, row: dict[str, Any]) -> str:
+        """Return the message that a row keeps encrypted, as it came."""
+        keys = build_settings({"ENCRYPTION_KEYS": [SECRET_KEY]})
+        return str(unseal(row["sealed_raw"], keys))
 
     def _read(self) -> list[dict[str, Any]]:
         parts = urlsplit(self.database_url)

@@ -16,7 +16,7 @@ from typing import Any
 from taskyard.app import TaskyardCelery, create_app
 from taskyard.conf import DATABASE_STATE, build_settings, settings_from_environ
 from tests.support.console import ProjectConsole
-from tests.support.dead_letters import DeadLetters
+from tests.support.dead_letters import SECRET_KEY, DeadLetters
 from tests.support.history import History
 from tests.support.workers import ROOT, WorkerProcess
 
@@ -137,7 +137,7 @@ def probe_environment(directory: Path) -> dict[str, str]:
     return {
         **kept,
         "DJANGO_SETTINGS_MODULE": "tests.probe_settings",
-        "DJANGO_SECRET_KEY": "only-for-these-tests",
+        "DJANGO_SECRET_KEY": SECRET_KEY,
         "DJANGO_ALLOWED_HOSTS": "testserver,127.0.0.1",
         "PYTHONPYCACHEPREFIX": str(BYTECODE_DIR),
         "PYTHONWARNINGS": "ignore",

@@ -34,6 +34,8 @@ class Request(CeleryRequest):
 
     time_limits: tuple[float | None, float | None] | None
     _has_dead_letter = False
+    # The store was away: the call is published again. The pool reports some ends twice.
+    _runs_later = False
     # It was cancelled while it ran.
     is_being_cancelled = False
 
@@ -112,7 +114,9 @@ class Request(CeleryRequest):
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
     def _keep_timeout(self, error: TimeLimitExceeded) -> bool:
-        """Make the killed run a dead letter, once. Return False if the message was put back instead."""
+        """Make the killed run a dead letter, once. Return False if it runs again instead."""
+        if self._runs_later:
+            return False
         if state.should_terminate or self._has_dead_letter:
             return True
         if self.is_being_cancelled:
@@ -156,6 +160,7 @@ class Request(CeleryRequest):
             log.exception("the task is not published again, it is put back", task_id=self.id)
             self._put_back()
             return
+        self._runs_later = True
         state.task_ready(self)
         self.acknowledge()
 
@@ -173,7 +178,7 @@ class Request(CeleryRequest):
         return False
 
     def _record(self, error: BaseException, reason: str) -> bool:
-        """Write the dead letter; if that fails, put the message back and return False."""
+        """Write the dead letter; if that fails, have the task run again and return False."""
         try:
             failures.record(
                 failures.from_run(
