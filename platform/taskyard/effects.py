@@ -116,7 +116,7 @@ def _record(key: str, using: str) -> bool:
 
     connection = connections[using]
     values = {"key": key, "task_id": _current_task_id(), "at": SYSTEM_CLOCK.now()}
-    fields = [Effect._meta.get_field(name) for name in values]
+    fields: list[Any] = [Effect._meta.get_field(name) for name in values]
     quote, operations = connection.ops.quote_name, connection.ops
     # Not an INSERT that fails: on PostgreSQL that would end the surrounding transaction.
     statement = " ".join(

@@ -98,9 +98,8 @@ def count_sale(order: Order) -> bool:
     """
     with effect_once(f"orders.sale:{order.pk}") as is_first:
         if is_first:
-            of_the_day = {"day": order.created_at.date(), "currency": order.currency}
-            DailySales.objects.get_or_create(**of_the_day)
-            DailySales.objects.filter(**of_the_day).update(
+            total, _ = DailySales.objects.get_or_create(day=order.created_at.date(), currency=order.currency)
+            DailySales.objects.filter(pk=total.pk).update(
                 orders=F("orders") + 1, amount_cents=F("amount_cents") + order.amount_cents
             )
     return bool(is_first)
