@@ -226,9 +226,12 @@ def test_a_wrong_declaration_is_found_at_the_latest_when_the_worker_loads_the_ta
         memory_app.finalize()
 
 
-def test_celerys_own_tasks_are_left_alone(memory_app):
-    assert "celery.chord_unlock" in memory_app.tasks
-    assert memory_app.tasks["celery.backend_cleanup"].retry_policy is None
+def test_celerys_own_tasks_are_retried_where_they_ask_for_it_only(memory_app):
+    for name in ("celery.chord_unlock", "celery.backend_cleanup", "celery.starmap"):
+        task = memory_app.tasks[name]
+
+        assert task.retry_policy == Never()
+        assert task.on_exhausted == "dead_letter"
 
 
 def test_a_soft_limit_that_the_queue_s_hard_limit_comes_before_is_refused(memory_app):
