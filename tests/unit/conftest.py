@@ -19,9 +19,12 @@ from taskyard.conf import build_settings
 from taskyard.retry import Fixed
 from taskyard.signals import duplicate_found
 from taskyard.tasks import failures
+from tests.support.idempotent_fixtures import counting, idempotent
 from tests.support.memory_state import MemoryStore
 from tests.support.runs import fail
 from tests.support.webhook_receivers import SECRET, RawServer
+
+__all__ = ["counting", "idempotent"]
 
 
 class FrozenClock:
