@@ -41,13 +41,13 @@ def test_a_row_says_when_what_where_why_and_how_often(reader, make_letter):
 
 
 def test_open_letters_are_what_is_seen_first_the_newest_on_top(reader, make_letter):
-    first, second = make_letter(), make_letter()
-    make_letter(status="replayed")
-    make_letter(status="discarded")
+    first = make_letter()
+    replayed, discarded = make_letter(status="replayed"), make_letter(status="discarded")
+    last = make_letter()
 
-    assert listed(reader) == [second.pk, first.pk]
-    assert len(listed(reader, status="all")) == 4
-    assert len(listed(reader, status="discarded")) == 1
+    assert listed(reader) == [last.pk, first.pk]
+    assert listed(reader, status="all") == [last.pk, discarded.pk, replayed.pk, first.pk]
+    assert listed(reader, status="discarded") == [discarded.pk]
 
 
 @pytest.mark.parametrize(

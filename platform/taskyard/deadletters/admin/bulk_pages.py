@@ -54,9 +54,7 @@ def show_bulk_replay(model_admin: admin.ModelAdmin[Any], request: HttpRequest, b
 
 def show_progress(_: admin.ModelAdmin[Any], __: HttpRequest, bulk_id: int) -> HttpResponse:
     """Answer the script of the progress page."""
-    response = JsonResponse(progress_of(_find(bulk_id)))
-    response["Cache-Control"] = "no-store"
-    return response
+    return JsonResponse(progress_of(_find(bulk_id)))
 
 
 def go_on(model_admin: admin.ModelAdmin[Any], request: HttpRequest, bulk_id: int) -> HttpResponse:

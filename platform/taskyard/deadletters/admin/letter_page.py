@@ -43,7 +43,7 @@ def show_letter(
     """Show the letter; with what is encrypted in it where it was just revealed."""
     content = _content(letter, revealed)
     list_url = address(model_admin, "deadletter_changelist")
-    response = render(
+    return render(
         model_admin,
         request,
         "letter.html",
@@ -63,9 +63,6 @@ def show_letter(
         revealed=revealed is not None,
         **_possible(request, letter, is_revealed=revealed is not None),
     )
-    if revealed is not None:
-        response["Cache-Control"] = "no-store"
-    return response
 
 
 def _content(letter: DeadLetter, revealed: Revealed | None) -> Content:

@@ -23,12 +23,12 @@ def allowed(request: HttpRequest) -> Allowed:
 
 
 def require(request: HttpRequest, action: str) -> None:
-    """Refuse the request of a user who must not do this.
+    """Refuse the request of a user who must not do this; that they may look is asked for every page.
 
     Raises:
         PermissionDenied: becomes a page with the status 403.
     """
-    if not (_may(request, action) and may_view(request)):
+    if not _may(request, action):
         raise PermissionDenied
 
 
