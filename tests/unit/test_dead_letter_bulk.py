@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from celery.signals import before_task_publish
+from celery.signals import after_task_publish, before_task_publish
 from django.utils import timezone
 
-from taskyard.deadletters.bulk import go_on, recover_bulk_replays, start_bulk_replay, stop, work_slice
+from taskyard.deadletters.bulk import go_on, start_bulk_replay, stop
+from taskyard.deadletters.bulk_slices import recover_bulk_replays, work_slice
 from taskyard.deadletters.discard import discard
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction
@@ -164,6 +165,10 @@ def test_it_can_be_stopped_and_taken_up_again(work, slices):
     assert state_of(bulk) == ("done", 6, 0)
 
 
+class Killed(BaseException):
+    """Ends a worker's process."""
+
+
 class TestMessagesAndWorkers:
     """A slice's message may come twice, or never; its worker may die."""
 
@@ -191,7 +196,7 @@ class TestMessagesAndWorkers:
 
         with pytest.raises(Snooze, match="this slice is being worked on, or its worker has just died"):
             work_slice(bulk_id, number)
-        BulkReplay.objects.update(worked_at=timezone.now() - timedelta(seconds=31))
+        BulkReplay.objects.update(worked_at=timezone.now() - timedelta(seconds=16))
         work_slice(bulk_id, number, seconds=SHORT)
 
         assert state_of(bulk) == ("running", 2, 0)
@@ -214,6 +219,31 @@ class TestMessagesAndWorkers:
 
         assert slices() == []
         assert replayed_ids() == {"id-0"}
+
+    @pytest.mark.parametrize("signal", [before_task_publish, after_task_publish])
+    def test_the_letter_at_which_a_worker_died_is_replayed_and_counted(self, slices, work, signal):
+        letters(4)
+        bulk = start()
+        (first,) = slices()
+
+        def die(**_):
+            raise Killed
+
+        signal.connect(die)
+        try:
+            with pytest.raises(Killed):
+                work_slice(*first)
+        finally:
+            signal.disconnect(die)
+        letter_at_hand = DeadLetter.objects.get(status="replaying")
+        BulkReplay.objects.update(worked_at=timezone.now() - timedelta(seconds=16))
+
+        work_slice(*first)
+
+        assert state_of(bulk) == ("done", 4, 0)
+        task_id = letter_at_hand.replay_task_id
+        letter_at_hand.refresh_from_db()
+        assert (letter_at_hand.status, letter_at_hand.replay_task_id) == ("replayed", task_id)
 
     def test_a_lost_message_is_published_again_by_the_schedule(self, slices, work):
         letters(3)

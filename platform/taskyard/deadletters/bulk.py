@@ -2,48 +2,30 @@
 
     sampling ──► waiting ──go_on──► running ──► done          stop: from any of them; go_on takes it up again
 
-The work is done by the task `deadletters.replay_in_bulk` in slices of a few seconds. Each slice is a message
-with a number; its end publishes the next one. The row knows how far it is and which slice was the last to
-begin, so a message that comes twice is stale or waits, and a slice whose worker dies is taken up by its
-redelivery.
+The work is done by the task `deadletters.replay_in_bulk` in slices of a few seconds, see `bulk_slices`.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import structlog
 from django.db import router
-from django.db.models import F, Max, QuerySet
+from django.db.models import Max
 
-from taskyard.clock import SYSTEM_CLOCK, Clock
+from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters import transactions
+from taskyard.deadletters.bulk_slices import ACTIVE, publish_slice
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter
-from taskyard.deadletters.replay import replay
-from taskyard.errors import (
-    DeadLetterError,
-    DeadLetterNotOpenError,
-    DeadLetterNotPublishedError,
-    PublishError,
-)
-from taskyard.outcomes import Snooze
-from taskyard.tasks.publish import published_now
+from taskyard.errors import DeadLetterError, DeadLetterNotPublishedError, PublishError
+
+__all__ = ["ACTIVE", "MAX_RATE", "go_on", "start_bulk_replay", "stop"]
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
 
 State = BulkReplay.State
-ACTIVE = (State.SAMPLING, State.RUNNING)
-# Short: a worker that stops waits for it, and others have their turn on the queue.
-SLICE_SECONDS = 3.0
-# A slice writes after each letter, which takes the publish budget at most; after this it has died.
-STALE_AFTER = timedelta(seconds=30)
-# Its next message is lost, or its queue has a long backlog.
-STALLED_AFTER = timedelta(minutes=5)
-BROKER_PAUSE_SECONDS = 15.0
 MAX_RATE = 1000.0
 
 
@@ -110,54 +92,6 @@ def stop(bulk_id: int, actor: str) -> BulkReplay:
     return bulk
 
 
-def recover_bulk_replays() -> int:
-    """Publish the next slice of those that nobody works on; return how many. For the schedule."""
-    stalled = BulkReplay.objects.filter(state__in=ACTIVE, worked_at__lt=SYSTEM_CLOCK.now() - STALLED_AFTER)
-    recovered = 0
-    for bulk_id, number in stalled.values_list("pk", "slice_number"):
-        log.warning("bulk replay has stalled, its next slice is published again", bulk=bulk_id)
-        _publish_slice(bulk_id, number + 1)
-        recovered += 1
-    return recovered
-
-
-def work_slice(
-    bulk_id: int, number: int, *, seconds: float = SLICE_SECONDS, clock: Clock = SYSTEM_CLOCK
-) -> None:
-    """Do the slice with this number, and publish the next one.
-
-    Args:
-        seconds: how long it takes, as far as the rate decides that.
-        clock: for the rate.
-
-    Raises:
-        Snooze: the slice with this number is being worked on, or was by a worker that has died just now.
-    """
-    if not _begin(bulk_id, number):
-        return
-    bulk = BulkReplay.objects.get(pk=bulk_id)
-    pace = 1.0 / bulk.rate_per_second
-    wanted = max(1, round(seconds * bulk.rate_per_second))
-    if bulk.state == State.SAMPLING:
-        wanted = min(wanted, _left_of_sample(bulk))
-    letters = _next_letters(bulk, wanted)
-    begun = clock.monotonic()
-    pause = threading.Event()
-    for place, letter_id in enumerate(letters):
-        pause.wait(max(0.0, begun + place * pace - clock.monotonic()))
-        if not _replay_one(bulk, letter_id):
-            return
-    if len(letters) < wanted or (bulk.state == State.SAMPLING and _left_of_sample(bulk) == 0):
-        _settle(bulk, is_done=not _next_letters(bulk, 1))
-        return
-    _publish_slice(bulk_id, number + 1, countdown=max(0.0, begun + len(letters) * pace - clock.monotonic()))
-    _mine(bulk).update(is_working=False)
-
-
-def _left_of_sample(bulk: BulkReplay) -> int:
-    return max(0, bulk.sample - bulk.replayed - bulk.failed)
-
-
 def _check(chosen: DeadLetterFilter, sample: int, rate_per_second: float) -> None:
     if chosen.status != DeadLetter.Status.OPEN:
         raise DeadLetterError(
@@ -190,79 +124,9 @@ def _publish_after_commit(bulk: BulkReplay, *, undo: Callable[[], Any]) -> None:
 
     def publish() -> None:
         try:
-            _publish_slice(bulk.pk, bulk.slice_number + 1)
+            publish_slice(bulk.pk, bulk.slice_number + 1)
         except PublishError as error:
             undo()
             raise DeadLetterNotPublishedError(f"Nothing is replayed: {error}") from error
 
     transactions.after_commit(publish, using=router.db_for_write(BulkReplay))
-
-
-def _publish_slice(bulk_id: int, number: int, *, countdown: float | None = None) -> None:
-    from taskyard.deadletters.tasks import replay_in_bulk
-
-    with published_now():
-        replay_in_bulk.apply_async((bulk_id, number), countdown=countdown)
-
-
-def _begin(bulk_id: int, number: int) -> bool:
-    """Take the slice; False if it is stale, or the bulk replay has ended."""
-    active = BulkReplay.objects.filter(pk=bulk_id, state__in=ACTIVE)
-    now = SYSTEM_CLOCK.now()
-    if active.filter(slice_number__lt=number).update(slice_number=number, is_working=True, worked_at=now):
-        return True
-    unfinished = active.filter(slice_number=number, is_working=True)
-    if unfinished.filter(worked_at__lt=now - STALE_AFTER).update(worked_at=now):
-        return True
-    if unfinished.exists():
-        raise Snooze(STALE_AFTER / 2, "this slice is being worked on, or its worker has just died")
-    return False
-
-
-def _next_letters(bulk: BulkReplay, number: int) -> list[int]:
-    letters = DeadLetterFilter.from_dict(bulk.filters).apply(DeadLetter.objects.all())
-    rest = letters.filter(pk__gt=bulk.last_id, pk__lte=bulk.up_to_id)
-    return list(rest.order_by("pk").values_list("pk", flat=True)[:number])
-
-
-def _mine(bulk: BulkReplay) -> QuerySet[BulkReplay]:
-    """Return the row while this slice is not over: stopped by a person, or taken up by another worker."""
-    return BulkReplay.objects.filter(pk=bulk.pk, slice_number=bulk.slice_number, state=bulk.state)
-
-
-def _replay_one(bulk: BulkReplay, letter_id: int) -> bool:
-    """Replay a letter and count it. Return False if this slice is over."""
-    if not _mine(bulk).exists():
-        return False
-    counted: dict[str, Any] = {"last_id": letter_id, "worked_at": SYSTEM_CLOCK.now()}
-    try:
-        replay(letter_id, actor=bulk.started_by)
-        bulk.replayed += 1
-        counted["replayed"] = F("replayed") + 1
-    except DeadLetterNotPublishedError as error:
-        _mine(bulk).update(last_error=str(error), worked_at=SYSTEM_CLOCK.now() - STALE_AFTER)
-        raise Snooze(BROKER_PAUSE_SECONDS, "the broker does not take the messages") from error
-    except DeadLetterNotOpenError:
-        pass  # somebody was quicker
-    except DeadLetterError as error:
-        bulk.failed += 1
-        counted |= {"failed": F("failed") + 1, "last_error": str(error)}
-    bulk.last_id = letter_id
-    # also where it was stopped meanwhile: the letter is replayed
-    BulkReplay.objects.filter(pk=bulk.pk, slice_number=bulk.slice_number).update(**counted)
-    return True
-
-
-def _settle(bulk: BulkReplay, *, is_done: bool) -> None:
-    now = SYSTEM_CLOCK.now()
-    changes: dict[str, Any] = {"state": State.WAITING}
-    if is_done:
-        changes = {"state": State.DONE, "finished_at": now}
-    _mine(bulk).update(worked_at=now, is_working=False, **changes)
-    log.info(
-        "bulk replay done" if is_done else "bulk replay waits after its sample",
-        bulk=bulk.pk,
-        replayed=bulk.replayed,
-        failed=bulk.failed,
-        total=bulk.total,
-    )

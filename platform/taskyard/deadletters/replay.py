@@ -69,6 +69,7 @@ def replay(
     """
     letter = _find(letter_id)
     if letter.status == DeadLetter.Status.REPLAYING and args is None and kwargs is None:
+        _refuse_if_alive(letter)
         return _send_again(letter, by=actor)
     if letter.status != DeadLetter.Status.OPEN:
         raise _not_open(letter)
@@ -80,6 +81,23 @@ def replay(
         lambda: _publish_and_finish(letter, call, actor), using=router.db_for_write(DeadLetter)
     )
     return task_id
+
+
+def finish_replay(letter_id: int, *, actor: str) -> bool:
+    """Publish a replay again, with the same task id, whose process is known to be dead.
+
+    Returns:
+        whether it is replayed now; False for one that is open or discarded.
+
+    Raises:
+        DeadLetterNotPublishedError: the broker did not take it; it is open again.
+        DeadLetterError: it cannot be replayed any more.
+    """
+    letter = _find(letter_id)
+    if letter.status == DeadLetter.Status.REPLAYING:
+        _send_again(letter, by=actor)
+        return True
+    return letter.status == DeadLetter.Status.REPLAYED
 
 
 def recover_replays() -> int:
@@ -130,8 +148,6 @@ def _claim(letter: DeadLetter, task_id: str, call: Call, actor: str) -> None:
 def _send_again(letter: DeadLetter, *, by: str) -> str:
     """Publish what a dead process may have left unpublished, with the same task id."""
     claimed_at = letter.resolved_at
-    if claimed_at is not None and claimed_at > SYSTEM_CLOCK.now() - STALE_AFTER:
-        raise _not_open(letter)
     now = SYSTEM_CLOCK.now()
     is_mine = DeadLetter.objects.filter(
         pk=letter.pk, status=DeadLetter.Status.REPLAYING, resolved_at=claimed_at
@@ -149,6 +165,12 @@ def _send_again(letter: DeadLetter, *, by: str) -> str:
         lambda: _publish_and_finish(letter, call, letter.resolved_by), using=router.db_for_write(DeadLetter)
     )
     return letter.replay_task_id
+
+
+def _refuse_if_alive(letter: DeadLetter) -> None:
+    claimed_at = letter.resolved_at
+    if claimed_at is not None and claimed_at > SYSTEM_CLOCK.now() - STALE_AFTER:
+        raise _not_open(letter)
 
 
 def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:

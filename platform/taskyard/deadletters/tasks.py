@@ -8,7 +8,7 @@ import structlog
 from celery import shared_task
 
 from taskyard.conf import get_settings
-from taskyard.deadletters import bulk, counts, notifications, replay, retention
+from taskyard.deadletters import bulk_slices, counts, notifications, replay, retention
 from taskyard.retry import Exponential
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
@@ -27,7 +27,7 @@ _RETRY = Exponential(max_retries=3)
 )
 def replay_in_bulk(bulk_id: int, number: int) -> None:
     """Do one slice of a bulk replay; see `taskyard.deadletters.bulk`."""
-    bulk.work_slice(bulk_id, number)
+    bulk_slices.work_slice(bulk_id, number)
 
 
 @shared_task(
@@ -40,7 +40,7 @@ def replay_in_bulk(bulk_id: int, number: int) -> None:
 )
 def recover() -> None:
     """Publish the replays, and go on with the bulk replays, whose process has died."""
-    replays, bulks = replay.recover_replays(), bulk.recover_bulk_replays()
+    replays, bulks = replay.recover_replays(), bulk_slices.recover_bulk_replays()
     if replays or bulks:
         log.info("replays recovered", replays=replays, bulk_replays=bulks)
 

@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
                 ('filters', models.JSONField(default=dict, help_text='As in DeadLetterFilter.as_dict().')),
                 ('up_to_id', models.BigIntegerField()),
                 ('last_id', models.BigIntegerField(default=0, help_text='Letters up to here are dealt with.')),
+                ('current_id', models.BigIntegerField(default=0, help_text='The letter that is dealt with, or was last.')),
                 ('sample', models.PositiveIntegerField(default=5)),
                 ('rate_per_second', models.FloatField(default=10)),
                 ('total', models.PositiveIntegerField(default=0)),

@@ -20,6 +20,7 @@ class BulkReplay(models.Model):
     # Letters that come later are not part of it: a fault that goes on would never end.
     up_to_id = models.BigIntegerField()
     last_id = models.BigIntegerField(default=0, help_text="Letters up to here are dealt with.")
+    current_id = models.BigIntegerField(default=0, help_text="The letter that is dealt with, or was last.")
     sample = models.PositiveIntegerField(default=5)
     rate_per_second = models.FloatField(default=10)
     total = models.PositiveIntegerField(default=0)
