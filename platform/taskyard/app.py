@@ -213,6 +213,9 @@ class TaskyardCelery(celery.Celery):
         options = {key: value for key, value in options.items() if key not in ("producer", "publisher")}
         result = (options.get("result_cls") or self.AsyncResult)(task_id)
 
+        if call is not None:
+            result.is_duplicate = None
+
         def send() -> None:
             sent = self._send_unique(name, args, kwargs, task_id, options, call)
             if call is not None:

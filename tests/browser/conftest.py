@@ -19,6 +19,7 @@ __all__ = ["database_template", "shared_site", "valkey"]
 ON_CALL = (
     *(f"{action}_deadletter" for action in ("view", "replay", "discard", "reveal")),
     *(f"{action}_trackedtask" for action in ("view", "cancel")),
+    *(f"{action}_heldclaim" for action in ("view", "release")),
 )
 
 

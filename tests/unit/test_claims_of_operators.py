@@ -61,6 +61,7 @@ class TestTheCommand:
         [
             (["--kind", "idempotent"], ["7"]),
             (["--task", "reports.build"], ["north"]),
+            (["--prefix", "singleton:reports."], ["north"]),
             (["--state", "done"], ["7", "7"]),
             (["--kind", "unique", "--task", "reports.build"], []),
             (["--limit", "1"], ["north"]),

@@ -170,6 +170,7 @@ class TestInsideATransaction:
             second = task.delay(7)
             its_own_id = second.id
             assert its_own_id != first.id
+            assert second.is_duplicate is None
 
         assert (second.id, second.is_duplicate) == (first.id, True)
         assert len(take_messages()) == 1

@@ -96,13 +96,20 @@ def shown(claim: Claim) -> ShownClaim:
 
 
 def find_claims(
-    store: StateStore, *, kind: str = "", task: str = "", state: str | None = None, limit: int = LIMIT
+    store: StateStore,
+    *,
+    kind: str = "",
+    task: str = "",
+    prefix: str = "",
+    state: str | None = None,
+    limit: int = LIMIT,
 ) -> list[ShownClaim]:
     """Return the claims of a kind and a task, oldest first.
 
     Args:
         kind: one of `KINDS`; all of them when empty.
         task: the task's whole name; all tasks when empty.
+        prefix: what their stored keys begin with, as in "singleton:orders."; instead of kind and task.
         state: "held" or "done"; both when None.
         limit: at most so many.
 
@@ -110,8 +117,8 @@ def find_claims(
         StateUnavailableError: the store does not answer.
     """
     kinds = (kind,) if kind else KINDS
-    prefixes = [f"{each}:{task}:" if task else f"{each}:" for each in kinds]
-    found = [claim for prefix in prefixes for claim in store.find(prefix, state=state, limit=limit)]
+    prefixes = [prefix] if prefix else [f"{each}:{task}:" if task else f"{each}:" for each in kinds]
+    found = [claim for each in prefixes for claim in store.find(each, state=state, limit=limit)]
     return [shown(claim) for claim in sorted(found, key=lambda claim: (claim.since, claim.key))[:limit]]
 
 

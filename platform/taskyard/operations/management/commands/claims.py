@@ -37,6 +37,7 @@ class Command(BaseCommand):
         listing = actions.add_parser("list", help="key, state, holder, since, end, duplicates; oldest first")
         listing.add_argument("--kind", choices=KINDS, default="", help="only these")
         listing.add_argument("--task", default="", help="only those of this task")
+        listing.add_argument("--prefix", default="", help="only keys that begin so, as in singleton:orders.")
         listing.add_argument(
             "--state", choices=STATES, help="held, or done and remembered; both if not given"
         )
@@ -56,7 +57,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _list(self, store: StateStore, options: dict[str, Any]) -> None:
-        chosen = {name: options[name] for name in ("kind", "task", "state", "limit")}
+        chosen = {name: options[name] for name in ("kind", "task", "prefix", "state", "limit")}
         claims = find_claims(store, **chosen)
         if options["json"]:
             self.stdout.write(json.dumps([claim.as_dict() for claim in claims], indent=2))
