@@ -97,6 +97,9 @@ def test_what_is_free_is_not_found(store, hold, key):
     wait_until(lambda: store.read(f"{key}:ends") is None, timeout_seconds=5, what="the lease has ended")
 
     assert store.find(f"{key}:") == store.find(f"{key}:", state="held") == []
+    hold("a", of=f"{key}:young")
+    for state in (None, "held"):
+        assert [claim.key for claim in store.find(f"{key}:", state=state, limit=1)] == [f"{key}:young"]
 
 
 @pytest.mark.parametrize("beginning", ["*", "?", "[a-z]", "%", "_", "\\", "^", "'", "\0"], ids=ids)
