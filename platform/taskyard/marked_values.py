@@ -150,11 +150,19 @@ class Scrubber:
 
 
 _active: ContextVar[Scrubber | None] = ContextVar("taskyard_marked_values", default=None)
+Source = Callable[[], Scrubber | None]
+_sources: list[Source] = []
+
+
+def set_source(source: Source) -> None:
+    """Set what knows the run that this thread is in, also where no block of `scrubbing` is open."""
+    _sources[:] = [source]
 
 
 def active_scrubber() -> Scrubber | None:
     """Return what hides the marked values of the run that this code is part of; None if nothing is marked."""
-    return _active.get()
+    scrubber = _active.get()
+    return _sources[0]() if scrubber is None and _sources else scrubber
 
 
 @contextmanager

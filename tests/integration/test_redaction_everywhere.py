@@ -181,6 +181,7 @@ def test_an_error_that_tells_is_masked_wherever_it_goes(site, valkey, worker, ev
     lines = [line for line in worker.lines if result.id in line]
     for found in (row, failed, retried, stored, lines):
         assert is_hidden(found)
+    assert not any("attempts" in event for event in events)
     assert row["args"] == [way, MASK, way]
     assert unseal(row["sealed"], build_settings({"ENCRYPTION_KEYS": [KEY]}))["args"] == [way, SECRET, way]
     runs = 1 if way in ("reject", "result") else 2
@@ -198,6 +199,23 @@ def test_a_retry_that_the_task_asks_for_is_masked(site, worker, events):
     assert row["error"] == f"ComputedError: computed {MASK}"
     assert is_hidden([row, retried])
     assert len(json.loads(row["attempts"])) == 2
+
+
+def test_what_hooks_tell_is_masked(site, worker, events):
+    before = site.tasks["probe.tell_before"].delay(SECRET)
+    after = site.tasks["probe.tell_after"].delay(SECRET)
+
+    (row,) = site.dead_letters.wait_for(task_id=before.id)
+    (failed,) = event_of(events, before.id, "task-failed")
+    event_of(events, after.id, "task-succeeded")
+    lines = wait_until(
+        lambda: len(found := [line for line in worker.lines if "handler raised" in line]) == 2 and found,
+        timeout_seconds=30,
+        what="Celery logs both hooks",
+    )
+    assert MASK in row["error"]
+    assert all(MASK in line for line in lines)
+    assert is_hidden([row, failed, lines])
 
 
 def test_what_a_task_returns_is_masked_in_events_and_logs(site, worker, events):

@@ -113,6 +113,35 @@ def tell(self: Any, key: str, card_number: str, way: str) -> Any:
     return WAYS[way](card_number)
 
 
+def _tell_in_hook(self: Any, *arguments: Any) -> None:
+    record_run(self, "hook", "hooks")
+    raise ValueError(f"in a hook: {arguments}")
+
+
+@shared_task(
+    name="probe.tell_before",
+    bind=True,
+    redact=("card_number",),
+    retry=Never(),
+    ignore_result=False,
+    before_start=_tell_in_hook,
+)
+def tell_before(self: Any, card_number: str) -> None:
+    """Never comes to this."""
+
+
+@shared_task(
+    name="probe.tell_after",
+    bind=True,
+    redact=("card_number",),
+    retry=Never(),
+    on_success=_tell_in_hook,
+    after_return=_tell_in_hook,
+)
+def tell_after(self: Any, card_number: str) -> None:
+    """Its hooks fail."""
+
+
 @shared_task(name="probe.tell_in_retry", bind=True, redact=("card_number",), retry=Never())
 def tell_in_retry(self: Any, key: str, card_number: str) -> None:
     """Ask for the retry itself."""

@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from celery._state import get_current_worker_task
+
 from taskyard.errors import RedactedError
-from taskyard.marked_values import Scrubber, scrubbing
+from taskyard.marked_values import Scrubber, scrubbing, set_source
 from taskyard.tasks import canvas_parts, redaction
 from taskyard.tasks.error_scrubbing import scrubbed_error
 
 if TYPE_CHECKING:
     from taskyard.tasks.run import Run
+
+# Attribute of a request, so that each log line of its run need not look for the values again.
+_OF_REQUEST = "marked_values_scrubber"
 
 
 def is_needed(task: Any) -> bool:
@@ -48,6 +53,23 @@ def scrubber_of(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sc
             args, kwargs, run=task.run, marked=redaction.marks_of(task, args, kwargs)
         )
     )
+
+
+def _scrubber_of_current_run() -> Scrubber | None:
+    """Return that of the run that Celery is at in this thread: before, in and after the task's code."""
+    task = get_current_worker_task()
+    if task is None or not getattr(task, "redact", None):
+        return None
+    request = task.request
+    scrubber: Scrubber | None = vars(request).get(_OF_REQUEST)
+    if scrubber is None:
+        scrubber = scrubber_of(task, request.args or (), request.kwargs or {})
+        setattr(request, _OF_REQUEST, scrubber)
+    return scrubber
+
+
+# hooks like `before_start` and `on_success` run, and log, outside of the layers
+set_source(_scrubber_of_current_run)
 
 
 def true_error(error: BaseException) -> BaseException:
