@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from celery.exceptions import Ignore, Reject, Retry
 
-from taskyard import Cancel, Fixed, Never, SingletonTask, Snooze
+from taskyard import Cancel, Fixed, IdempotentTask, Never, SingletonTask, Snooze
 from taskyard.errors import ClaimLostError, StateUnavailableError, TaskDefinitionError
 from tests.support.runs import PartnerError, now, run
 
@@ -323,6 +323,32 @@ class TestAStateStoreThatIsAway:
         clock.moment += timedelta(seconds=11)
         assert store.read(KEY) is None
         assert any(line["event"].startswith("lock not released") for line in events())
+
+
+class TestWithIdempotency:
+    """One class may be both: its calls run one at a time, and once."""
+
+    @pytest.fixture
+    def task(self, singleton):
+        class OnceAndAlone(SingletonTask, IdempotentTask):
+            abstract = True
+
+        return singleton(base=OnceAndAlone, idempotency_key="{tenant}-{page}")
+
+    def test_a_call_that_is_done_gets_the_first_result_and_the_lock_is_free(self, task, singleton, store):
+        assert [run(task, 7), run(task, 7, task_id="id-2"), run(task, 7, 2, task_id="id-3")] == [7, 7, 7]
+
+        assert singleton.runs == [7, 7]
+        assert store.read(KEY) is None
+
+    def test_a_call_waits_for_the_lock_before_it_claims_its_key(self, task, singleton, store):
+        hold(store)
+
+        with pytest.raises(Retry):
+            run(task, 7)
+
+        assert singleton.runs == []
+        assert store.find("idempotent:") == []
 
 
 class TestTheDeclaration:
