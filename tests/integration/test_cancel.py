@@ -110,6 +110,24 @@ def test_a_reserved_task_never_starts(site, cancel_task):
     busy.wait_for_exit(30)
 
 
+def test_a_worker_that_could_not_listen_asks_before_it_starts_the_next_task(site, cancel_task):
+    """A solo worker runs its tasks where it would hear of cancellations."""
+    gate = site.new_gate()
+    site.tasks["probe.hold"].apply_async(("solo before it", str(gate)), queue="critical")
+    result = site.tasks["probe.part"].apply_async(("solo reserved", ""), queue="critical")
+    solo = site.start_worker(queue="critical", pool="solo", prefetch=4, is_ready=False)
+    site.history.wait_for_start("solo before it", timeout_seconds=60)
+
+    outcome = cancel_task(result)
+    gate.open()
+
+    assert (outcome.state, outcome.is_confirmed) == ("unknown", False)
+    assert_ended_as_cancelled(site, solo, result)
+    assert site.history.starts("solo reserved") == []
+    solo.terminate()
+    solo.wait_for_exit(30)
+
+
 def test_a_running_long_task_ends_at_its_next_report(site, worker, cancel_task):
     result = site.tasks["probe.long"].delay("cooperative", str(site.new_gate()))
     site.history.wait_for_start("cooperative")
