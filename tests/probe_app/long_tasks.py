@@ -63,6 +63,25 @@ def long_fail(self: Any, key: str, failures: int) -> None:
     record_run(self, "end", key)
 
 
+@shared_task(
+    name="probe.long_patient",
+    base=LongTask,
+    bind=True,
+    ignore_result=False,
+    retry=Fixed(seconds=0.5, max_retries=60, reason="tests wait for it"),
+)
+def long_patient(self: Any, key: str, gate: str) -> str:
+    """Report until the gate opens, then leave a checkpoint."""
+    record_run(self, "start", key)
+    for _ in _turns():
+        self.progress(7, 10, note="working")
+        if Path(gate).exists():
+            break
+    self.checkpoint("done")
+    record_run(self, "end", key)
+    return "checkpoint stored"
+
+
 @shared_task(name="probe.fail_later", bind=True, retry=LATER)
 def fail_later(self: Any, key: str) -> None:
     """Fail, and wait long for the next run."""
