@@ -20,6 +20,7 @@ from tests.probe_app.letter_actions import (
     replay_the_rest,
     stop_replaying,
 )
+from tests.probe_app.letter_plans import purge_and_measure, read_for
 from tests.probe_app.long_actions import cancel
 from tests.probe_app.shop_actions import log_in, order
 
@@ -31,6 +32,8 @@ __all__ = [
     "log_in",
     "order",
     "publish_from_threads",
+    "purge_and_measure",
+    "read_for",
     "replay_all",
     "replay_at_once",
     "replay_dead_letter",

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 from django.db import router
-from django.db.models import Max
+from django.db.models import Count, Max, Min
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters import transactions
@@ -48,18 +48,20 @@ def start_bulk_replay(
     """
     _check(chosen, sample, rate_per_second)
     letters = chosen.apply(DeadLetter.objects.all()).order_by()
-    total, newest = letters.count(), letters.aggregate(newest=Max("pk"))["newest"]
-    if newest is None:
+    found = letters.aggregate(total=Count("pk"), oldest=Min("pk"), newest=Max("pk"))
+    if not found["total"]:
         raise DeadLetterError(
             f"No open dead letter matches the filter {chosen.as_dict()}. Nothing to replay."
         )
     bulk = BulkReplay.objects.create(
         state=State.SAMPLING if sample else State.RUNNING,
         filters=chosen.as_dict(),
-        up_to_id=newest,
+        up_to_id=found["newest"],
+        # from here on, and not from the first row of the table
+        last_id=found["oldest"] - 1,
         sample=sample,
         rate_per_second=rate_per_second,
-        total=total,
+        total=found["total"],
         started_by=actor[:150],
     )
     _publish_after_commit(bulk, undo=bulk.delete)

@@ -17,7 +17,7 @@ BULK_REPLAYS_SHOWN = 50
 
 def list_letters(options: dict[str, Any], output: Output) -> None:
     chosen = arguments.filter_of(options)
-    found = chosen.apply(DeadLetter.objects.order_by("-pk"))
+    found = chosen.apply(DeadLetter.objects.order_by("-pk"), newest_first=True)
     letters = list(found.defer("traceback", "attempts", "sealed", "sealed_raw")[: options["limit"]])
     if output.is_json:
         output.write([records.letter_record(letter) for letter in letters])
