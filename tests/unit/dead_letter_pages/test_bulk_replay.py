@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from taskyard.deadletters import bulk as service
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.deadletters.tasks import replay_in_bulk
 from tests.unit.dead_letter_pages.conftest import address, messages_of, text_of
 
 FORM = {"sample": 2, "rate_per_second": 1000}
@@ -32,7 +32,7 @@ def work(take_messages):
 
     def work():
         for message in take_messages("low"):
-            service.work_slice(*message.payload[0])
+            replay_in_bulk.run(*message.payload[0])
 
     return work
 

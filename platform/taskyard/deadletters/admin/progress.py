@@ -58,7 +58,9 @@ def progress_of(bulk: BulkReplay) -> dict[str, Any]:
 def sample_of(bulk: BulkReplay) -> list[Sampled]:
     """Return the sample with what became of it, the oldest first."""
     size = min(bulk.sample, _SHOWN_SAMPLE)
-    letters = list(replayed_letters(bulk).order_by("pk")[:size])
+    # By the time, for which there is an index: by number, all that came before would be read.
+    first = replayed_letters(bulk).order_by("resolved_at", "pk")[:size]
+    letters = sorted(first, key=lambda letter: letter.pk)
     back = {
         letter.replay_of_id: letter
         for letter in DeadLetter.objects.filter(replay_of__in=letters).order_by("-pk")
@@ -76,7 +78,23 @@ def sample_sentence(sample: list[Sampled]) -> str:
 
 def came_back_count(bulk: BulkReplay) -> int:
     """Return how many of its letters have become dead letters again, up to a cap."""
-    back = DeadLetter.objects.filter(created_at__gte=bulk.started_at, replay_of__in=replayed_letters(bulk))
+    # From those that came since: they are few, and what was replayed may be a million.
+    back = DeadLetter.objects.filter(created_at__gte=bulk.started_at, replay_of__isnull=False)
+    chosen = DeadLetterFilter.from_dict(bulk.filters)
+    exact = {
+        "resolved_by": bulk.started_by,
+        "resolved_at__gte": bulk.started_at,
+        "pk__lte": bulk.last_id,
+        "queue": chosen.queue,
+        "task_name": chosen.task,
+        "reason": chosen.reason,
+        "fingerprint": chosen.fingerprint,
+        "created_at__gte": chosen.since,
+        "created_at__lt": chosen.until,
+    }
+    back = back.filter(**{f"replay_of__{name}": value for name, value in exact.items() if value is not None})
+    if chosen.search is not None or chosen.ids is not None:
+        back = back.filter(replay_of__in=replayed_letters(bulk))
     return back.order_by()[: _COUNT_CAP + 1].count()
 
 
