@@ -49,7 +49,7 @@ def shown_task(row: TrackedTask, now: datetime) -> ShownTask:
     """Return what the list shows of a row."""
     return ShownTask(
         row=row,
-        progress=_progress(row),
+        progress=progress_of(row),
         percent=_percent(row),
         updated=utc(row.updated_at),
         updated_ago=ago(row.updated_at, now),
@@ -80,7 +80,8 @@ def what_follows(outcome: CancelOutcome) -> str:
     return told
 
 
-def _progress(row: TrackedTask) -> str:
+def progress_of(row: TrackedTask) -> str:
+    """Return how far the task has come, and what it is doing; "" if it has said nothing."""
     figures = ""
     if row.done is not None:
         figures = f"{row.done:,}" if row.total is None else f"{row.done:,} of {row.total:,}"
