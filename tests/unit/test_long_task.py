@@ -13,6 +13,7 @@ from taskyard import Cancel, LongTask, Never, Snooze
 from taskyard.errors import ArgumentNotJSONError, ArgumentTooLargeError, TaskDefinitionError
 from taskyard.models import TrackedTask
 from taskyard.tasks import tracked_rows
+from taskyard.tasks.cancelling import MARK
 from taskyard.tasks.tracking import carry_checkpoint, record_start
 from tests.support.runs import PartnerError, do_nothing, now, run
 
@@ -335,3 +336,57 @@ class TestCarryingOver:
 def test_a_plain_task_is_not_made_long_by_an_option(declare):
     with pytest.raises(TaskDefinitionError, match="unknown option 'tracked'"):
         declare(do_nothing, tracked=True)
+
+
+class TestHook:
+    """`on_cancelled`, of every task."""
+
+    @pytest.fixture
+    def calls(self):
+        return []
+
+    @pytest.fixture
+    def task(self, declare, calls):
+        def note(task, *given):
+            calls.append((task.name, *given))
+
+        def body(*args, **kwargs):
+            raise Cancel("enough")
+
+        return declare(body, on_cancelled=note)
+
+    def test_it_is_called_once_with_the_reason_and_the_arguments(self, task, calls):
+        with pytest.raises(Ignore):
+            run(task, 5, colour="red")
+
+        assert calls == [("outcome.probe", "enough", "id-1", (5,), {"colour": "red"})]
+
+    def test_it_is_called_for_a_task_that_does_not_start(self, declare, calls):
+        def note(task, *given):
+            calls.append(given[0])
+
+        ran = []
+
+        def body(argument):
+            ran.append(argument)
+
+        task = declare(body, on_cancelled=note)
+        mark = {MARK: {"by": "ann", "reason": "why"}}
+        task.push_request(id="id-1", called_directly=False, is_eager=False, ignore_result=True, **mark)
+
+        with pytest.raises(Ignore, match="cancelled by ann: why"):
+            task("argument")
+
+        assert (calls, ran) == (["cancelled by ann: why"], [])
+
+    def test_its_own_failure_changes_nothing(self, declare, recorded_failures):
+        def fail_to_note(*_):
+            raise PartnerError
+
+        def body():
+            raise Cancel("enough")
+
+        with pytest.raises(Ignore, match="enough"):
+            run(declare(body, on_cancelled=fail_to_note))
+
+        assert recorded_failures == []

@@ -147,6 +147,12 @@ class Task(celery.Task):
         if self.request.id == task_id:
             keep_late_failure(self, exc, args, kwargs)
 
+    def on_cancelled(self, reason: str, task_id: str, args: Any, kwargs: Any) -> None:
+        """Hook for every task that ends as cancelled, also one that has not started; for what waits for it.
+
+        What it raises is logged and changes nothing. Like Celery's hooks it may be given to the decorator.
+        """
+
     def enqueue_many(self, calls: Iterable[Any], *, chunk_size: int = 500, **options: Any) -> BulkResult:
         """Publish many calls of this task, pipelined: thousands a second instead of hundreds.
 

@@ -161,6 +161,7 @@ def _cancel(run: Run, cancel: Cancel) -> None:
     if not run.request.is_eager:
         _store_cancelled(run.task, run.request, str(cancel))
         cancelling.note_end(run, cancel)
+    cancelling.call_hook(run.task, str(cancel), run.request.id, run.args, run.kwargs)
     raise Cancelled(str(cancel))
 
 
