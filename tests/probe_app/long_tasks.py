@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from celery import shared_task
+from django.db import transaction
 
 from taskyard import Fixed, LongTask, Never, Snooze
 from tests.probe_app.recording import record_run
@@ -64,6 +65,19 @@ def long_deaf(self: Any, key: str) -> str:
             break
     record_run(self, "end", key)
     return "as if nothing had happened"
+
+
+@shared_task(name="probe.long_transaction", base=LongTask, bind=True, retry=Never())
+def long_transaction(self: Any, key: str, gate: str) -> None:
+    """Leave a checkpoint in a transaction that lasts until the gate opens, then report."""
+    with transaction.atomic():
+        self.checkpoint(1)
+        record_run(self, "start", key)
+        for _ in _turns():
+            if Path(gate).exists():
+                break
+    for _ in _turns():
+        self.progress(2)
 
 
 @shared_task(name="probe.snooze_for_long", bind=True, retry=Never())
