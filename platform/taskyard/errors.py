@@ -153,7 +153,7 @@ class TimedOutError(RunError, SoftTimeLimitExceeded):
 
 
 class ClaimLostError(RunError):
-    """The claim or lease of this run belongs to another one by now; what it does from here on may be doubled."""
+    """The claim or lease of this run belongs to another by now; what it does from here on may be doubled."""
 
 
 class RedactedError(RunError):
