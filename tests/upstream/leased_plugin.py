@@ -1,6 +1,6 @@
 """A pytest plugin that puts the leased transport in the place of Kombu's, before any test module is imported.
 
-    python -m pytest -p tests.upstream.leased_plugin ...
+python -m pytest -p tests.upstream.leased_plugin ...
 """
 
 from __future__ import annotations
