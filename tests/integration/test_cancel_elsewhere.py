@@ -81,3 +81,22 @@ def test_the_row_on_postgresql(postgres_site, postgres, postgres_database):
         what="its row says that it is cancelled",
     )
     assert site.history.starts("waiting") == []
+
+
+def test_in_a_pool_of_threads_a_task_can_only_be_asked(valkey, new_site):
+    site = new_site(valkey.url, CANCEL_GRACE_SECONDS=1)
+    worker = site.start_worker(pool="threads", processes=2)
+    gate = site.new_gate()
+    long = site.tasks["probe.long"].delay("long thread", str(site.new_gate()))
+    plain = site.tasks["probe.part"].delay("plain thread", str(gate))
+    for key in ("long thread", "plain thread"):
+        site.history.wait_for_start(key)
+
+    assert cancel(long.id, app=site.app).state == "running"
+    assert cancel(plain.id, app=site.app).state == "running"
+
+    worker.wait_for_log("task cancelled", task_id=long.id)
+    worker.wait_for_log("cancelled task goes on: this pool cannot stop it", task_id=plain.id)
+    gate.open()
+    assert plain.get(timeout=10) == "plain thread"
+    assert site.history.ends("long thread") == []
