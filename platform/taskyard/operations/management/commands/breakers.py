@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import logging
 import socket
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from taskyard.breakers.store import BreakerStore, breaker_store
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.conf import get_settings
 from taskyard.errors import ConfigurationError, StateUnavailableError, did_you_mean
+from taskyard.observe.quiet import quiet_kit
 
 COLUMNS = ("breaker", "state", "since", "calls", "failed", "parked", "next probe", "why")
 
@@ -43,7 +45,9 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            act(breaker_store(get_settings()), options)
+            # that a breaker is open is a warning in the log, and here it is the answer
+            with quiet_kit(verbosity=options["verbosity"], below=logging.ERROR):
+                act(breaker_store(get_settings()), options)
         except (ConfigurationError, StateUnavailableError) as error:
             raise CommandError(str(error)) from error
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from taskyard.errors import StateUnavailableError, did_you_mean
+from taskyard.observe.quiet import quiet_kit
 from taskyard.operations.claims import (
     KINDS,
     LIMIT,
@@ -52,7 +53,8 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            act(project_store(), options)
+            with quiet_kit(verbosity=options["verbosity"]):
+                act(project_store(), options)
         except StateUnavailableError as error:
             raise CommandError(str(error)) from error
 

@@ -13,6 +13,7 @@ from celery import current_app
 from django.core.management.base import BaseCommand, CommandError
 
 from taskyard.errors import BrokerUnavailableError
+from taskyard.observe.quiet import quiet_kit
 from taskyard.operations.task_report import TaskReport, report_on
 from taskyard.operations.tracked import what_follows
 from taskyard.tasks.cancellation import cancel
@@ -38,7 +39,8 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            act(options)
+            with quiet_kit(verbosity=options["verbosity"]):
+                act(options)
         except BrokerUnavailableError as error:
             raise CommandError(str(error)) from error
 
