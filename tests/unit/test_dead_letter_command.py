@@ -13,7 +13,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from taskyard.deadletters.console.arguments import moment
-from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction
+from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction, FaultCount
+from taskyard.deadletters.tasks import replay_in_bulk
 from tests.support.letters import CARD, SECRET, TASK, letter, letters
 
 pytestmark = pytest.mark.usefixtures("letter_app")
@@ -58,7 +59,7 @@ class TestList:
 
         text = deadletters("list")
 
-        assert f"{row.pk}  {row.created_at:%Y-%m-%d %H:%M}  high      retries_exhausted  {TASK}" in text
+        assert f"{row.pk}  {row.created_at:%Y-%m-%d %H:%M:%S}  high      retries_exhausted  {TASK}" in text
         assert "ConnectionError: refused" in text
         assert "1 of 1 open dead letter." in text
 
@@ -101,6 +102,37 @@ class TestList:
             CommandError, match=r"reason='poisson', which does not exist. Did you mean 'poison'\?"
         ):
             deadletters("list", "--reason", "poisson")
+
+
+class TestFingerprint:
+    def test_its_first_digits_are_enough(self):
+        row = letter()
+        letter(task_id="other", error_place="mail.py:1 in send")
+
+        assert [found["id"] for found in as_json("list", "--fingerprint", row.fingerprint[:8])] == [row.pk]
+
+    def test_the_beginning_of_several_is_refused_and_names_them(self):
+        row = letter()
+        other = f"{row.fingerprint[:6]}{'0' * 10}"
+        FaultCount.objects.filter(pk=FaultCount.objects.get().pk).update(shard=1)
+        copy = FaultCount.objects.get()
+        copy.pk, copy.fingerprint = None, other
+        copy.save()
+
+        with pytest.raises(CommandError, match="is the beginning of several") as raised:
+            deadletters("list", "--fingerprint", row.fingerprint[:6])
+
+        assert other in str(raised.value)
+        assert row.fingerprint in str(raised.value)
+
+    @pytest.mark.parametrize("text", ["abc12", "no hex digits", "0" * 17])
+    def test_what_is_no_beginning_is_refused(self, text):
+        with pytest.raises(CommandError, match="Give its 16 hex digits, or at least the first 6"):
+            deadletters("list", "--fingerprint", text)
+
+    def test_one_that_no_fault_has_is_an_error_not_an_empty_list(self):
+        with pytest.raises(CommandError, match="No fault has a fingerprint that begins with 'abcdef'"):
+            deadletters("list", "--fingerprint", "abcdef")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +206,15 @@ class TestShow:
 
 
 class TestReplay:
+    @pytest.mark.parametrize(("words", "is_logged"), [((), False), (("--verbosity", "2"), True)])
+    def test_the_answer_stands_alone_unless_more_is_asked_for(self, take_messages, caplog, words, is_logged):
+        row = letter()
+
+        text = deadletters(*words, "replay", row.pk)
+
+        assert text.startswith(f"Dead letter {row.pk} is replayed as task ")
+        assert ("dead letter replayed" in caplog.text) is is_logged
+
     def test_by_id_at_once(self, take_messages):
         row = letter()
 
@@ -270,7 +311,7 @@ class TestDiscard:
 
     def test_it_can_be_taken_back(self):
         (row,) = letters(1)
-        deadletters("discard", row.pk, "--because", "a test", "--yes")
+        deadletters("discard", row.pk, "--why", "a test", "--yes")
 
         assert deadletters("reopen", row.pk, "--yes") == "1 dead letter opened again.\n"
         assert statuses() == ["open"]
@@ -312,8 +353,34 @@ class TestBulkReplays:
         text = deadletters("replays")
 
         assert "waiting" in text
-        assert "4 of        10        1  ann" in text
+        assert "4 of        10         1          0  ann" in text
         assert "Dead letter 3 cannot be replayed: why" in text
+
+    def test_what_came_back_is_counted_for_people_and_machines(self, take_messages):
+        rows = letters(3)
+        deadletters("replay", "--all", "--sample", 2, "--yes", "--who", "ann")
+        for message in take_messages("low"):
+            replay_in_bulk.run(*message.payload[0])
+        for row in rows[:2]:
+            again = letter(task_id=f"again-{row.pk}", error="ConnectionError: refused again")
+            DeadLetter.objects.filter(pk=again.pk).update(replay_of=row)
+        bulk = BulkReplay.objects.get()
+
+        text = deadletters("replays", bulk.pk)
+        (listed,) = as_json("replays")
+        one = as_json("replays", bulk.pk)
+
+        assert "2 of         3         0          2  ann" in deadletters("replays")
+        assert (
+            f"2 of 2 failed again. The rest would most likely fail, too: `deadletters stop {bulk.pk}`" in text
+        )
+        assert "ConnectionError: refused again" in text
+        assert (listed["came_back"], listed["not_sent"], "failed" in listed) == (2, 0, False)
+        assert [sampled["came_back_as"] is not None for sampled in one["sampled"]] == [True, True]
+
+    def test_one_that_is_not_there_is_an_error(self):
+        with pytest.raises(CommandError, match="Bulk replay 7 does not exist"):
+            deadletters("replays", 7)
 
     def test_go_on_and_stop(self, take_messages):
         bulk = self.bulk(state="waiting")

@@ -172,7 +172,12 @@ class TestEdited:
 
         assert only_message(take_messages).payload[0] == [8]
         (action,) = DeadLetterAction.objects.all()
-        assert (action.kind, action.detail) == ("edit_and_replay", {"task_id": task_id, "edited": ["args"]})
+        assert action.kind == "edit_and_replay"
+        assert action.detail == {
+            "task_id": task_id,
+            "edited": ["args"],
+            "changes": [{"name": "order", "before": "7", "after": "8"}],
+        }
 
     def test_the_same_arguments_are_no_edit(self):
         replay(letter().pk, actor="ann", args=[7], kwargs={})

@@ -208,6 +208,7 @@ def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
         detail: dict[str, Any] = {"task_id": letter.replay_task_id}
         if call.is_edited:
             detail["edited"] = list(call.edited)
+            detail["changes"] = [dict(change) for change in call.changes]
         DeadLetterAction.objects.create(letter=letter, kind=kind, actor=actor[:150], detail=detail)
 
 

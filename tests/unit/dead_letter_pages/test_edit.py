@@ -110,6 +110,23 @@ def test_a_replay_sends_the_new_values_and_keeps_the_hidden_ones(anna, app, seal
     assert (args, kwargs) == ([8, "4111-1111"], {"currency": "SEK"})
     assert messages_of(response) == [f"Replayed with these arguments as task {sealed_letter.replay_task_id}."]
     assert [(a.kind, a.actor) for a in sealed_letter.actions.all()] == [("edit_and_replay", "anna")]
+    arrow = "\N{RIGHTWARDS ARROW}"
+    text = text_of(response)
+    assert f'order_id: 7 {arrow} 8 currency: (not given) {arrow} "SEK"' in text
+    assert "Running, or done: it is not among the dead letters so far." in text
+    assert f"card: {arrow}" not in text
+
+
+def test_the_audit_masks_a_marked_argument_and_says_that_it_is_another(anna, app, sealed_letter):
+    editor = Editor(anna, sealed_letter)
+
+    response = editor.replay(editor.preview('[7, "4222-2222"]'))
+
+    (action,) = sealed_letter.actions.all()
+    assert action.detail["changes"] == [
+        {"name": "card", "before": '"******"', "after": "another value, hidden"}
+    ]
+    assert "4222-2222" not in response.content.decode()
 
 
 def test_what_was_not_previewed_is_not_sent(editor, take_messages, letter):

@@ -8,7 +8,6 @@ from typing import Any
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse
 
-from taskyard.deadletters.admin.arguments import arguments_of
 from taskyard.deadletters.admin.attempts import attempts_of
 from taskyard.deadletters.admin.canvas import describe_canvas
 from taskyard.deadletters.admin.filter_form import query_of
@@ -20,6 +19,7 @@ from taskyard.deadletters.admin.sentences import what_happened
 from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import DeadLetter
+from taskyard.deadletters.named_arguments import arguments_of
 from taskyard.deadletters.reveal import Revealed
 from taskyard.masking import MASK
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.fingerprints import full_fingerprint
 from taskyard.deadletters.models import DeadLetter
 from taskyard.errors import DeadLetterError
 
@@ -61,7 +62,7 @@ def add_filters(parser: ArgumentParser, *, has_status: bool) -> None:
     group.add_argument("--queue", help="from this queue")
     group.add_argument("--task", help="of this task")
     group.add_argument("--reason", help=f"one of: {', '.join(DeadLetter.Reason.values)}")
-    group.add_argument("--fingerprint", help="of this fault, as `groups` shows it")
+    group.add_argument("--fingerprint", help="of this fault, as `groups` shows it; its first 6 digits do")
     group.add_argument(
         "--since", type=moment, help="written at or after: 2h (ago), 3d, 2026-03-01T12:00 (UTC)"
     )
@@ -105,8 +106,11 @@ def filter_of(options: dict[str, Any], *, status: str | None = None) -> DeadLett
     """
     wanted = options.get("status", DeadLetter.Status.OPEN.value) if status is None else status
     names = ("queue", "task", "reason", "fingerprint", "since", "until", "search")
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    if "fingerprint" in given:
+        given["fingerprint"] = full_fingerprint(given["fingerprint"])
     return DeadLetterFilter(
-        **{name: options[name] for name in names if options.get(name) is not None},
+        **given,
         status=None if wanted == ANY_STATUS else wanted,
         ids=tuple(options["ids"]) if options.get("ids") else None,
     )

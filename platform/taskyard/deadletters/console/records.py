@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from taskyard.deadletters.bulk_outcome import came_back_count, sample_of
 from taskyard.deadletters.contents import shown_content
 from taskyard.deadletters.groups import FaultGroup
 from taskyard.deadletters.models import BulkReplay, DeadLetter
@@ -44,7 +45,6 @@ _BULK = (
     "rate_per_second",
     "total",
     "replayed",
-    "failed",
     "last_error",
     "started_by",
     "started_at",
@@ -77,7 +77,26 @@ def group_record(group: FaultGroup) -> dict[str, Any]:
 
 
 def bulk_record(bulk: BulkReplay) -> dict[str, Any]:
-    return _fields(bulk, _BULK)
+    """Return how far it is; `came_back` is counted up to 10,001."""
+    return {
+        **_fields(bulk, _BULK),
+        "not_sent": bulk.failed,
+        "came_back": came_back_count(bulk),
+    }
+
+
+def full_bulk_record(bulk: BulkReplay) -> dict[str, Any]:
+    """Return how far it is, and what became of its sample."""
+    sample = [
+        {
+            "id": sampled.letter.pk,
+            "task_id": sampled.letter.replay_task_id,
+            "came_back_as": sampled.came_back.pk if sampled.came_back else None,
+            "error": sampled.came_back.error if sampled.came_back else "",
+        }
+        for sampled in sample_of(bulk)
+    ]
+    return {**bulk_record(bulk), "sampled": sample}
 
 
 def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:

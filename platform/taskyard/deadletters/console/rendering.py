@@ -10,11 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from taskyard.deadletters.bulk_outcome import COUNT_CAP
 from taskyard.deadletters.groups import FaultGroup
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.wording import utc
 
-_LETTER = "{:>9}  {:<16}  {:<9} {:<17}  {}"
-_GROUP = "{:>9}  {:<16}  {:<9} {:<17}  {}"
+_LETTER = "{:>9}  {:<19}  {:<9} {:<17}  {}"
+_GROUP = "{:>9}  {:<19}  {:<9} {:<17}  {}"
 _MARGIN = " " * 11
 
 
@@ -34,7 +36,7 @@ class Screen:
             task = letter.task_name or "(no task)"
             status = "" if letter.status == DeadLetter.Status.OPEN else f"  [{letter.get_status_display()}]"
             self._line(
-                _LETTER.format(letter.pk, _at(letter.created_at), letter.queue, letter.reason, task) + status
+                _LETTER.format(letter.pk, utc(letter.created_at), letter.queue, letter.reason, task) + status
             )
             self._detail(_first_line(letter.error))
 
@@ -44,9 +46,9 @@ class Screen:
             queues = group.queues[0] if len(group.queues) == 1 else f"{len(group.queues)} queues"
             task = group.task_name or "(no task)"
             count = f"{group.count:,}"
-            self._line(_GROUP.format(count, _at(group.last_seen), queues, group.reason, task))
+            self._line(_GROUP.format(count, utc(group.last_seen), queues, group.reason, task))
             place = f"  {group.error_place}" if group.error_place else ""
-            self._detail(f"{group.fingerprint}  since {_at(group.first_seen)}{place}")
+            self._detail(f"{group.fingerprint}  since {utc(group.first_seen)}{place}")
             self._detail(_first_line(group.sample_error))
 
     def letter(self, record: Mapping[str, Any]) -> None:
@@ -79,7 +81,7 @@ class Screen:
         for action in record["actions"]:
             detail = f"  {_short_json(action['detail'])}" if action["detail"] else ""
             self._line(
-                f"{_at(datetime.fromisoformat(action['at']))}  {action['actor']}: {action['kind']}{detail}",
+                f"{utc(datetime.fromisoformat(action['at']))}  {action['actor']}: {action['kind']}{detail}",
                 wraps=True,
             )
 
@@ -90,16 +92,35 @@ class Screen:
             {name: value if name == "message" else _short_json(value) for name, value in record.items()}
         )
 
-    def bulk_replays(self, bulks: Iterable[BulkReplay]) -> None:
-        line = "{:>6}  {:<16}  {:<9}  {:>9} of {:>9}  {:>7}  {}"
-        self._heading(line.format("id", "started (UTC)", "state", "replayed", "total", "failed", "by"))
+    def bulk_replays(self, bulks: Iterable[BulkReplay], *, came_back: Mapping[int, int]) -> None:
+        """Write a line for each, and one with what it replays.
+
+        Args:
+            came_back: by the id of the bulk replay, how many are dead letters again.
+        """
+        line = "{:>5}  {:<19}  {:<8}  {:>9} of {:>9}  {:>8}  {:>9}  {}"
+        self._heading(
+            line.format("id", "started (UTC)", "state", "replayed", "total", "not sent", "came back", "by")
+        )
         for bulk in bulks:
-            numbers = (f"{bulk.replayed:,}", f"{bulk.total:,}", f"{bulk.failed:,}")
-            self._line(line.format(bulk.pk, _at(bulk.started_at), bulk.state, *numbers, bulk.started_by))
+            back = came_back[bulk.pk]
+            back_text = f">{COUNT_CAP:,}" if back > COUNT_CAP else f"{back:,}"
+            numbers = (f"{bulk.replayed:,}", f"{bulk.total:,}", f"{bulk.failed:,}", back_text)
+            self._line(line.format(bulk.pk, utc(bulk.started_at), bulk.state, *numbers, bulk.started_by))
             chosen = {name: value for name, value in bulk.filters.items() if name != "status"}
             self._detail(f"{_short_json(chosen)}, {bulk.rate_per_second:g}/s")
             if bulk.last_error:
                 self._detail(_first_line(bulk.last_error))
+
+    def sample(self, sampled: Sequence[Mapping[str, Any]]) -> None:
+        """Write what became of the sample of a bulk replay."""
+        if sampled:
+            self._heading("The sample")
+        for letter in sampled:
+            became = "not among the dead letters so far: running, or done"
+            if letter["came_back_as"] is not None:
+                became = f"failed again, dead letter {letter['came_back_as']}: {_first_line(letter['error'])}"
+            self._line(f"{letter['id']:>9}  {became}")
 
     def say(self, text: str) -> None:
         self._line(text, wraps=True)
@@ -109,7 +130,7 @@ class Screen:
             self._heading("Runs before the last")
         for attempt in attempts:
             at = attempt.get("at")
-            when = _at(datetime.fromtimestamp(at, UTC)) if isinstance(at, (int, float)) else "?"
+            when = utc(datetime.fromtimestamp(at, UTC)) if isinstance(at, (int, float)) else "?"
             number, worker = attempt.get("number", "?"), attempt.get("worker", "")
             self._line(f"{number:>3}  {when}  {worker}  {_first_line(str(attempt.get('error', '')))}")
 
@@ -136,10 +157,6 @@ class Screen:
             self._console.print(text)
         else:
             self._console.print(text, overflow="ellipsis", no_wrap=True)
-
-
-def _at(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _first_line(text: str) -> str:
