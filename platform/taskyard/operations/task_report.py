@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from celery import states
 
 from taskyard.models import TrackedTask
+from taskyard.operations.dead_letters import letters_of
 from taskyard.operations.tracked import progress_of
 from taskyard.tasks import tracked_rows
 from taskyard.tasks.broker_questions import ask_broker
@@ -36,6 +38,8 @@ class TaskReport:
         result_state: Celery's, where results are on.
         cancelled: who has cancelled it, when and why.
         checkpoint: where a further run would begin, as JSON.
+        dead_letter: the number of its newest dead letter; None if it has none.
+        dead_letter_status: open, replaying, replayed or discarded.
     """
 
     task_id: str
@@ -50,12 +54,15 @@ class TaskReport:
     checkpoint: str = ""
     cancelled: str = ""
     result_state: str = ""
+    dead_letter: int | None = None
+    dead_letter_status: str = ""
 
     @property
     def is_unknown(self) -> bool:
-        return not (self.message or self.state or self.cancelled or self.result_state)
+        has_message = self.message or self.cancelled
+        return not (has_message or self.state or self.result_state) and self.dead_letter is None
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
@@ -73,20 +80,23 @@ def report_on(app: Any, task_id: str) -> TaskReport:
 
     place, note = ask_broker(app, ask, timeout_seconds=TIMEOUT_SECONDS) or (None, None)
     row: TrackedTask | None = tracked_rows.read(task_id)
+    letter = letters_of([task_id]).get(task_id)
     return TaskReport(
         task_id=task_id,
         message=_message(place),
         cancelled=_cancelled(note),
         result_state=_result_state(app, task_id),
         **_row(row),
-        **_names(place, row),
+        **_names(place, row, letter),
+        **({} if letter is None else {"dead_letter": letter.pk, "dead_letter_status": letter.status}),
     )
 
 
-def _names(place: Place | None, row: TrackedTask | None) -> dict[str, str]:
+def _names(place: Place | None, row: TrackedTask | None, letter: Any) -> dict[str, str]:
     if place is not None:
         return {"task_name": str(place.headers.get("task") or ""), "queue": place.queue}
-    return {"task_name": row.task_name, "queue": row.queue} if row is not None else {}
+    known = row if row is not None else letter
+    return {"task_name": known.task_name, "queue": known.queue} if known is not None else {}
 
 
 def _message(place: Place | None) -> str:
@@ -101,7 +111,14 @@ def _cancelled(note: CancelNote | None) -> str:
         return ""
     who = f" by {note.by}" if note.by else ""
     why = f": {note.reason}" if note.reason else ""
-    return f"{note.at}{who}{why}"
+    return f"{_at(note.at)}{who}{why}"
+
+
+def _at(text: str) -> str:
+    try:
+        return utc(datetime.fromisoformat(text))
+    except ValueError:  # of another version
+        return text
 
 
 def _row(row: TrackedTask | None) -> dict[str, str]:

@@ -25,13 +25,14 @@ class Fact:
     note: str = ""
 
 
-def origin_of(letter: DeadLetter, *, list_url: str) -> list[Fact]:
+def origin_of(letter: DeadLetter, *, list_url: str, task_url: str = "") -> list[Fact]:
     """Return the lines that there are.
 
     Args:
         list_url: of the list of letters, for those with the same correlation id.
+        task_url: of the page with the task's progress; "" where there is none.
     """
-    return [fact for fact in _facts(letter, list_url) if fact.text]
+    return [fact for fact in _facts(letter, list_url, task_url) if fact.text]
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, str]]:
@@ -40,9 +41,14 @@ def headers_of(letter: DeadLetter) -> list[tuple[str, str]]:
     return [(name, _header(name, value)) for name, value in sorted(headers.items())]
 
 
-def _facts(letter: DeadLetter, list_url: str) -> Iterator[Fact]:
+def _facts(letter: DeadLetter, list_url: str, task_url: str) -> Iterator[Fact]:
     yield Fact("Task", letter.task_name or _NOT_KNOWN)
-    yield Fact("Task id", letter.task_id or _NOT_KNOWN)
+    yield Fact(
+        "Task id",
+        letter.task_id or _NOT_KNOWN,
+        task_url,
+        note="its progress and checkpoint" if task_url else "",
+    )
     if letter.correlation_id:
         same = urlencode({"status": "all", "search": letter.correlation_id})
         yield Fact(

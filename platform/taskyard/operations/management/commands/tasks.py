@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         show = actions.add_parser(
-            "show", help="where its message is, its progress, its cancellation, its result"
+            "show", help="where its message is, its progress, its cancellation, its result, its dead letter"
         )
         stop = actions.add_parser("cancel", help="it does not start any more, and ends if it runs")
         for action in (show, stop):
@@ -58,10 +58,17 @@ class Command(BaseCommand):
         if report.is_unknown:
             raise CommandError(
                 f"Nothing is known of the task {report.task_id}: no message among the first of its queue, no "
-                "row, no cancellation, no result. Plain tasks without results leave nothing at their end."
+                "row, no cancellation, no result, no dead letter. Plain tasks without results leave nothing at their end."
             )
         for name, value in _lines(report):
             self.stdout.write(f"{name:<12} {value}")
+
+
+def _letter(report: TaskReport) -> str:
+    if report.dead_letter is None:
+        return ""
+    number, status = report.dead_letter, report.dead_letter_status
+    return f"{number}, {status}: `manage.py deadletters show {number}`"
 
 
 def _lines(report: TaskReport) -> list[tuple[str, str]]:
@@ -77,5 +84,6 @@ def _lines(report: TaskReport) -> list[tuple[str, str]]:
         ("checkpoint", report.checkpoint),
         ("cancelled", report.cancelled),
         ("result", report.result_state),
+        ("dead letter", _letter(report)),
     )
     return [(name, value) for name, value in pairs if value]
