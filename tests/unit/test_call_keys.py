@@ -289,3 +289,20 @@ class TestTheDeclaration:
     def test_what_cannot_is_refused_with_what_to_write(self, task, spec, problem):
         with pytest.raises(TaskDefinitionError, match=problem):
             check_key_spec(type(task), "singleton_key", spec)
+
+
+@pytest.mark.parametrize("spec", ["{order_id}-{kind}", "{order_id}-{address[city]}-{day:%Y}-{kind:s}"])
+@pytest.mark.parametrize("empty", [None, ""])
+def test_the_field_of_a_template_that_is_empty_is_named(task, spec, empty):
+    call = {"day": DAY, "address": {"city": "Oslo"}}
+
+    with pytest.raises(ArgumentError) as refused:
+        key(task, "{order_id}-{address[city]}", 7, address={"city": empty})
+    with pytest.raises(ArgumentError) as refused_first:
+        key(task, spec, empty, **call)
+
+    assert str(refused.value) == (
+        f"Task {task.name!r} has no key for this call: 'address[city]' gives None or an empty text. "
+        "Pass a value: without one, unrelated calls would count as the same."
+    )
+    assert "'order_id' gives None or an empty text" in str(refused_first.value)
