@@ -80,7 +80,7 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
         true, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
     )
     if not decision.is_retry:
-        _fail(run, error, decision.reason)
+        _fail(run, error, decision.reason, may_drop=task.retry_policy.matches(true))
     try:
         # The policy has decided: Celery's own bound must not decide again, and differently.
         raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
@@ -99,9 +99,15 @@ def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> No
     log.error("task failed after its run", error=type(error).__name__, reason=error_text(error))
 
 
-def _fail(run: Run, error: Exception, reason: str) -> None:
-    """Record the final failure, then let the exception end the run."""
-    if run.task.on_exhausted == "drop" and reason not in _NEVER_DROPPED:
+def _fail(run: Run, error: Exception, reason: str, *, may_drop: bool | None = None) -> None:
+    """Record the final failure, then let the exception end the run.
+
+    Args:
+        may_drop: whether `on_exhausted` counts; by the reason where None.
+    """
+    if may_drop is None:
+        may_drop = reason not in _NEVER_DROPPED
+    if run.task.on_exhausted == "drop" and may_drop:
         log.warning("task dropped", reason=reason, error=type(error).__name__)
         setattr(run.request, _SETTLED, True)
     else:
