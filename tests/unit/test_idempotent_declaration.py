@@ -74,7 +74,7 @@ def test_no_key_is_refused(refusal, options):
     )
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", sorted(set(OPTIONS) - {"on_state_loss"}))
 def test_a_plain_task_is_told_the_base_that_has_the_option(refusal, option):
     assert refusal(**{option: "order_id"}) == (
         f"Task 'outcome.probe' has the option '{option}', which is one of IdempotentTask. "

@@ -13,7 +13,7 @@ from taskyard.queues import QueueSpec
 from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique
 
 # Options that only tasks with this base have.
-_OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS}
+_OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS, "SingletonTask": singleton.OPTIONS}
 _FEATURES = (scrubbing, cancelling, breaking, singleton, idempotency, soft_limit, unique)
 
 # Options that Celery's decorators take without there being a class attribute of that name.
@@ -62,12 +62,13 @@ def check_options(task_class: type[Any], base: type[Any]) -> None:
 
 
 def _unknown_option(name: str, options: Iterable[str]) -> str:
-    for base, names in _OPTIONS_OF_BASES.items():
-        if name in names:
-            return f"the option {name!r}, which is one of {base}. Give base={base}, too."
+    bases = [base for base, names in _OPTIONS_OF_BASES.items() if name in names]
+    if bases:
+        given = " or ".join(f"base={base}" for base in bases)
+        return f"the option {name!r}, which is one of {' and '.join(bases)}. Give {given}, too."
     known = [*options, *chain.from_iterable(_OPTIONS_OF_BASES.values())]
     suggestion = did_you_mean(name, known)
-    return f"the unknown option {name!r}.{suggestion} See the guide page on tasks for the options."
+    return f"the unknown option {name!r}.{suggestion} See platform/docs/guide/tasks.md for the options."
 
 
 def _is_method(base: type[Any], name: str) -> bool:
@@ -109,8 +110,9 @@ def check_values(task: Any) -> None:
 
     Raises:
         TaskDefinitionError: limits that contradict each other, an impossible priority, an unknown outcome,
-            or a marked argument that the task does not have.
+            a marked argument that the task does not have, or `self` without bind=True.
     """
+    _check_bound(task)
     if task.priority is not None:
         check_priority(task.priority, where=f"Task {task.name!r}")
     soft, hard = task.soft_time_limit, task.time_limit
@@ -129,6 +131,16 @@ def check_values(task: Any) -> None:
     _check_redacted_names(task)
     for feature in _FEATURES:
         feature.check_declaration(task)
+
+
+def _check_bound(task: Any) -> None:
+    run = inspect.getattr_static(task if inspect.isclass(task) else type(task), "run")
+    # Celery makes the function of a task without bind=True a static method
+    if isinstance(run, staticmethod) and next(iter(inspect.signature(run.__func__).parameters), "") == "self":
+        raise TaskDefinitionError(
+            f"Task {task.name!r}: its first argument is self, but bind=True is not set, so a call would have "
+            "to pass it. Give bind=True, or remove the argument."
+        )
 
 
 def _check_redacted_names(task: Any) -> None:
