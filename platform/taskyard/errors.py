@@ -16,6 +16,7 @@
     ├── StateUnavailableError     the state store (claims, leases) does not answer
     ├── RunError                  the run has failed, for a reason that the kit has found
     │   ├── OutOfMemoryError      a task raised MemoryError for the last time
+    │   ├── AbnormalEndError      a task's code raised something that is no Exception
     │   ├── TimedOutError         a task swallowed its soft time limit and came to an end all the same
     │   ├── ClaimLostError        the claim or lease of the run belongs to another one by now
     │   └── RedactedError         stands in for an error whose text shows a marked argument
@@ -140,6 +141,10 @@ class RunError(TaskyardError):
 
 class OutOfMemoryError(RunError):
     """A task raised MemoryError, and its retries have ended."""
+
+
+class AbnormalEndError(RunError):
+    """A task's code raised something that is no `Exception`: a cancelled coroutine, a panic in C or Rust code."""
 
 
 class TimedOutError(RunError, SoftTimeLimitExceeded):
