@@ -98,7 +98,22 @@ def test_a_task_that_nobody_knows(console, tasks):
 
     assert reply.error[0] == "CommandError"
     assert "Nothing is known of the task no-such-task" in reply.message
-    assert "if there is one, it will not start" in tasks("cancel", "no-such-task")
+    told = tasks("cancel", "no-such-task")
+    assert told.startswith("Nothing is known of the task no-such-task: ")
+    assert "If it comes up within 30 days, it will not start." in told
+
+
+@pytest.mark.parametrize(("name", "words"), [("probe.fail", ("lookup",)), ("probe.long_fail", (99,))])
+def test_a_task_that_has_failed_names_its_dead_letter(site, tasks, name, words):
+    result = site.tasks[name].delay(f"dead {name}", *words)
+    (letter,) = site.dead_letters.wait_for(task_id=result.id)
+
+    report = json.loads(tasks("show", result.id, "--json"))
+    told = shown(tasks("show", result.id))
+
+    assert (report["dead_letter"], report["dead_letter_status"]) == (letter["id"], "open")
+    assert told["dead letter"] == f"{letter['id']}, open: `manage.py deadletters show {letter['id']}`"
+    assert told["task"] == f"{name} {result.id}"
 
 
 def test_a_cancellation_is_not_undone_with_the_transaction_around_it(site, console, tasks):

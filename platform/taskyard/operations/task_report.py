@@ -81,14 +81,15 @@ def report_on(app: Any, task_id: str) -> TaskReport:
     place, note = ask_broker(app, ask, timeout_seconds=TIMEOUT_SECONDS) or (None, None)
     row: TrackedTask | None = tracked_rows.read(task_id)
     letter = letters_of([task_id]).get(task_id)
+    told: dict[str, Any] = {**_row(row), **_names(place, row, letter)}
     return TaskReport(
         task_id=task_id,
         message=_message(place),
         cancelled=_cancelled(note),
         result_state=_result_state(app, task_id),
-        **_row(row),
-        **_names(place, row, letter),
-        **({} if letter is None else {"dead_letter": letter.pk, "dead_letter_status": letter.status}),
+        dead_letter=None if letter is None else letter.pk,
+        dead_letter_status="" if letter is None else letter.status,
+        **told,
     )
 
 

@@ -14,12 +14,13 @@ from taskyard.deadletters.admin.attempts import attempts_of
 from taskyard.deadletters.admin.canvas import describe_canvas
 from taskyard.deadletters.admin.filter_form import query_of
 from taskyard.deadletters.admin.history import history_of
-from taskyard.deadletters.admin.origin import headers_of, origin_of
+from taskyard.deadletters.admin.origin import origin_of
 from taskyard.deadletters.admin.pages import address, render
 from taskyard.deadletters.admin.permissions import allowed
 from taskyard.deadletters.admin.sentences import what_happened
 from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.header_texts import header_texts
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.named_arguments import arguments_of
 from taskyard.deadletters.reveal import Revealed
@@ -59,7 +60,7 @@ def show_letter(
         raw=revealed.message if revealed else "",
         attempts=attempts_of(letter),
         origin=origin_of(letter, list_url=list_url, task_url=_task_url(model_admin, request, letter)),
-        headers=headers_of(letter),
+        headers=header_texts(letter.headers),
         history=history_of(letter),
         came_back=list(letter.replays.order_by("pk")[:_COME_BACK_SHOWN]),
         same_fault_url=f"{list_url}?{_same_fault(letter)}" if letter.fingerprint else "",

@@ -9,6 +9,7 @@ from taskyard.deadletters.bulk_outcome import came_back_count, sample_of
 from taskyard.deadletters.contents import shown_content
 from taskyard.deadletters.groups import FaultGroup
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.deadletters.named_arguments import arguments_of
 
 _SHORT = (
     "id",
@@ -66,6 +67,10 @@ def full_record(letter: DeadLetter) -> dict[str, Any]:
         **_fields(letter, _SHORT + _LONG),
         "args": content.args,
         "kwargs": content.kwargs,
+        "arguments": [
+            {"name": argument.name, "text": argument.text}
+            for argument in arguments_of(letter.task_name, content.args, content.kwargs)
+        ],
         "canvas": dict(content.canvas),
         "is_sealed": bool(letter.sealed or letter.sealed_raw),
         "actions": [_fields(action, ("kind", "actor", "at", "detail")) for action in actions],

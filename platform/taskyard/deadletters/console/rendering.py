@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from taskyard.deadletters.bulk_outcome import COUNT_CAP
+from taskyard.deadletters.changes import change_text
 from taskyard.deadletters.groups import FaultGroup
+from taskyard.deadletters.header_texts import header_texts
 from taskyard.deadletters.models import BulkReplay, DeadLetter
-from taskyard.wording import utc
+from taskyard.wording import from_epoch, utc
 
 _LETTER = "{:>9}  {:<19}  {:<9} {:<17}  {}"
 _GROUP = "{:>9}  {:<19}  {:<9} {:<17}  {}"
@@ -57,31 +59,32 @@ class Screen:
         self._heading(f"Dead letter {record['id']}: {task}, {record['reason']}, {record['status']}")
         self._pairs(
             {
-                "written": record["created_at"],
+                "written": f"{_utc_of(record['created_at'])} UTC",
                 "task id": record["task_id"],
                 "correlation id": record["correlation_id"],
                 "queue, priority": f"{record['queue']}, {record['priority']}",
                 "worker": record["worker"],
                 "fingerprint": record["fingerprint"],
                 "fault": f"{record['error_type']} at {record['error_place']}".removesuffix(" at "),
-                "args": _short_json(record["args"]),
-                "kwargs": _short_json(record["kwargs"]),
                 "encrypted": "more than this is stored; --reveal shows it" if record["is_sealed"] else "",
                 "then": _short_json(record["canvas"]) if record["canvas"] else "",
-                "headers": _short_json(record["headers"]),
                 "replay of": record["replay_of_id"],
                 "replayed as": record["replay_task_id"],
             }
         )
+        self._heading("Arguments")
+        self._pairs({argument["name"]: argument["text"] for argument in record["arguments"]}, none="none")
+        self._heading("Headers")
+        self._pairs(dict(header_texts(record["headers"])), none="none")
         self._attempts(record["attempts"])
         self._heading("Error")
         self._line(record["traceback"].rstrip() or record["error"], wraps=True)
         if record["actions"]:
             self._heading("What was done with it")
         for action in record["actions"]:
-            detail = f"  {_short_json(action['detail'])}" if action["detail"] else ""
+            detail = f"  {_detail_text(action['detail'])}" if action["detail"] else ""
             self._line(
-                f"{utc(datetime.fromisoformat(action['at']))}  {action['actor']}: {action['kind']}{detail}",
+                f"{_utc_of(action['at'])}  {action['actor']}: {action['kind']}{detail}",
                 wraps=True,
             )
 
@@ -127,14 +130,16 @@ class Screen:
 
     def _attempts(self, attempts: Sequence[Mapping[str, Any]]) -> None:
         if attempts:
-            self._heading("Runs before the last")
+            self._heading("Runs (UTC)")
         for attempt in attempts:
-            at = attempt.get("at")
-            when = utc(datetime.fromtimestamp(at, UTC)) if isinstance(at, (int, float)) else "?"
+            moment = from_epoch(attempt.get("at"))
+            when = "?" if moment is None else utc(moment)
             number, worker = attempt.get("number", "?"), attempt.get("worker", "")
             self._line(f"{number:>3}  {when}  {worker}  {_first_line(str(attempt.get('error', '')))}")
 
-    def _pairs(self, pairs: Mapping[str, Any]) -> None:
+    def _pairs(self, pairs: Mapping[str, Any], *, none: str = "") -> None:
+        if not pairs and none:
+            self._line(none)
         for name, value in pairs.items():
             if value not in ("", None):
                 self._line(f"{name + ':':<16} {value}", wraps=True)
@@ -157,6 +162,18 @@ class Screen:
             self._console.print(text)
         else:
             self._console.print(text, overflow="ellipsis", no_wrap=True)
+
+
+def _utc_of(text: str) -> str:
+    return utc(datetime.fromisoformat(text))
+
+
+def _detail_text(detail: Any) -> str:
+    changes = detail.get("changes") if isinstance(detail, dict) else None
+    if not changes:
+        return _short_json(detail)
+    rest = {name: value for name, value in detail.items() if name not in ("changes", "edited")}
+    return "  ".join([_short_json(rest), *map(change_text, changes)])
 
 
 def _first_line(text: str) -> str:

@@ -58,7 +58,8 @@ class Command(BaseCommand):
         if report.is_unknown:
             raise CommandError(
                 f"Nothing is known of the task {report.task_id}: no message among the first of its queue, no "
-                "row, no cancellation, no result, no dead letter. Plain tasks without results leave nothing at their end."
+                "row, no cancellation, no result, no dead letter. Plain tasks without results leave nothing "
+                "at their end."
             )
         for name, value in _lines(report):
             self.stdout.write(f"{name:<12} {value}")
