@@ -19,7 +19,7 @@ from taskyard.priority import Priority
 from taskyard.retry import Never
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
-from taskyard.tasks import arguments, call_options, definition, publish, unique, unique_publish
+from taskyard.tasks import arguments, call_options, definition, publish, unfit_options, unique, unique_publish
 from taskyard.tasks.direct import DirectPublish
 from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.task_ids import new_task_id
@@ -94,6 +94,7 @@ class TaskyardCelery(celery.Celery):
         spec = table.require(queue, where=f"Task {task.name!r}")
         definition.check_values(task)
         definition.check_limits(task, spec)
+        unfit_options.check_retries(task, table)
         if task.retry_policy is None:
             task.retry_policy = spec.retry
         if task.on_exhausted is None:

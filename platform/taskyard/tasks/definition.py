@@ -10,7 +10,16 @@ from typing import Any
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.queues import QueueSpec
-from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique
+from taskyard.tasks import (
+    breaking,
+    cancelling,
+    idempotency,
+    scrubbing,
+    singleton,
+    soft_limit,
+    unfit_options,
+    unique,
+)
 
 # Options that only tasks with this base have.
 _OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS, "SingletonTask": singleton.OPTIONS}
@@ -78,15 +87,16 @@ def _is_method(base: type[Any], name: str) -> bool:
     return is_read_only or callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
-def check_priority(priority: int, *, where: str) -> None:
-    """Refuse a priority outside 0 to 9.
+def check_priority(priority: Any, *, where: str) -> None:
+    """Refuse a priority that is no whole number from 0 to 9.
 
     Raises:
         TaskDefinitionError: names the place and the range.
     """
-    if not MIN_PRIORITY <= int(priority) <= MAX_PRIORITY:
+    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_whole or not MIN_PRIORITY <= priority <= MAX_PRIORITY:
         raise TaskDefinitionError(
-            f"{where} has priority={priority}. Priorities are "
+            f"{where} has priority={priority!r}. Priorities are "
             f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
         )
 
@@ -113,6 +123,7 @@ def check_values(task: Any) -> None:
             a marked argument that the task does not have, or `self` without bind=True.
     """
     _check_bound(task)
+    unfit_options.check(task)
     if task.priority is not None:
         check_priority(task.priority, where=f"Task {task.name!r}")
     soft, hard = task.soft_time_limit, task.time_limit
@@ -126,8 +137,6 @@ def check_values(task: Any) -> None:
             f"Task {task.name!r} has on_exhausted={task.on_exhausted!r}."
             f"{did_you_mean(str(task.on_exhausted), _EXHAUSTED)} Use 'dead_letter' or 'drop'."
         )
-    if isinstance(task.redact, str):
-        raise TaskDefinitionError(f"Task {task.name!r} has redact={task.redact!r}. Give a tuple of names.")
     _check_redacted_names(task)
     for feature in _FEATURES:
         feature.check_declaration(task)
