@@ -50,7 +50,7 @@ def test_from_the_front_page_over_the_fault_and_the_filter_to_the_letter(visit, 
     page.get_by_role("link", name="probe.pay").click()
 
     expect(page.locator("h1.ty-sentence")).to_have_text(
-        "probe.pay failed once and was given up: ValueError: the amount is below zero"
+        "probe.pay failed with an error that is not retried: ValueError: the amount is below zero"
     )
     expect(page.locator("#arguments")).to_contain_text("-6")
     page.locator("#attempts summary").first.click()
