@@ -23,6 +23,7 @@
     ├── DeadLetterError           a dead letter cannot be replayed or discarded as asked
     │   ├── DeadLetterNotOpenError      ... because it has been already, or is just being
     │   └── DeadLetterNotPublishedError ... because the broker did not take its message; ask again later
+    │       └── DeadLetterUnconfirmedError  ... or its answer was lost: the message may have arrived
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -97,7 +98,12 @@ class PublishError(TaskyardError, OperationalError):
     """The broker did not take the message. The task will not run.
 
     It is a kombu `OperationalError` too, so that code written for Celery catches it.
+
+    Attributes:
+        may_have_arrived: the message was sent, but the answer of the broker was lost: the task may run.
     """
+
+    may_have_arrived = False
 
 
 class PublishTimeoutError(PublishError):
@@ -191,6 +197,13 @@ class DeadLetterNotOpenError(DeadLetterError):
 
 class DeadLetterNotPublishedError(DeadLetterError):
     """The broker did not take the message of a replay. The dead letter is open, and can be replayed again."""
+
+
+class DeadLetterUnconfirmedError(DeadLetterNotPublishedError):
+    """The broker did not confirm the message of a replay, which may have arrived.
+
+    The dead letter is not open: the next replay sends the same call under the same task id.
+    """
 
 
 class LaunchError(TaskyardError):

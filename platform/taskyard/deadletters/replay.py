@@ -3,10 +3,11 @@
     open ──claim──► replaying ──publish──► replayed
                         └──── certainly not sent ──► open
 
-The claim is committed before the publish, and holds the id of the new task and its edited arguments. A process
-that dies in between leaves `replaying`, and so does an answer of the broker that is lost: the message may have
-arrived. After a minute the same message, with the same id, is published by whoever looks first: a second call
-of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click or by ten.
+The claim is committed before the publish, and holds the id of the new task and its edited arguments. A
+process that dies in between leaves `replaying`, and so does an answer of the broker that is lost: the message
+may have arrived. After a minute the same message, with the same id, is published by whoever looks first: a
+second call of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click
+or by ten.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def replay(
 
     Raises:
         DeadLetterNotOpenError: it has been replayed or discarded already; says by whom and when.
-        DeadLetterUnconfirmedError: it may have been sent. After a minute the same call is sent again under the
-            same task id, by the schedule or by another replay.
+        DeadLetterUnconfirmedError: it may have been sent. After a minute the same call is sent again under
+            the same task id, by the schedule or by another replay.
         DeadLetterNotPublishedError: the broker did not take it; it is open again.
         DeadLetterError: it cannot be replayed: no such letter, unknown task, arguments that do not fit, ...
 
@@ -162,7 +163,7 @@ def _send_again(letter: DeadLetter, *, by: str) -> str:
     try:
         call = call_of(letter)
     except DeadLetterError:
-        _give_back(letter)
+        _give_up(letter)
         raise
     log.warning("replay of a process that died is published again", letter=letter.pk, actor=by)
     transactions.after_commit(
@@ -189,7 +190,7 @@ def _publish_and_finish(letter: DeadLetter, call: Call, actor: str, *, is_again:
         # nobody knows what came of the first attempt, whatever is said to this one
         if getattr(error, "may_have_arrived", False) or (is_again and is_the_broker):
             raise _unconfirmed(letter, error) from error
-        _give_back(letter)
+        (_give_up if is_again else _give_back)(letter)
         if is_the_broker:
             raise DeadLetterNotPublishedError(
                 f"Dead letter {letter.pk} was not replayed, it is open: {error}"
@@ -219,23 +220,36 @@ def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
 def _unconfirmed(letter: DeadLetter, error: Exception) -> DeadLetterUnconfirmedError:
     task_id = letter.replay_task_id
     return DeadLetterUnconfirmedError(
-        f"Dead letter {letter.pk} may have been sent as task {task_id}: look for it first (`manage.py tasks show "
-        f"{task_id}`). {STALE_AFTER.seconds} s from now, replaying it again sends the same call under the same "
-        f"id, and so does the schedule. {error}"
+        f"Dead letter {letter.pk} may have been sent as task {task_id}: look for it first (`manage.py tasks "
+        f"show {task_id}`). {STALE_AFTER.seconds} s from now, replaying it again sends the same call under "
+        f"the same id, and so does the schedule. {error}"
     )
+
+
+def _give_up(letter: DeadLetter) -> None:
+    """Open one again that may have been sent, and cannot be sent again: its trace stays.
+
+    The next replay may be another call, so it gets another id.
+    """
+    _open_again(letter, replay_task_id="")
 
 
 def _give_back(letter: DeadLetter) -> None:
     """Open it again: nothing was sent."""
+    with transaction.atomic(using=router.db_for_write(DeadLetter)):
+        if _open_again(letter):
+            replay_audit.drop(letter)
+
+
+def _open_again(letter: DeadLetter, **more: Any) -> bool:
     changes = {
         "status": DeadLetter.Status.OPEN,
         "replay_sealed": "",
         "resolved_at": None,
         "resolved_by": "",
+        **more,
     }
-    with transaction.atomic(using=router.db_for_write(DeadLetter)):
-        if _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes):
-            replay_audit.drop(letter)
+    return _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes)
 
 
 def _in_hand(letter: DeadLetter) -> QuerySet[DeadLetter]:
@@ -269,8 +283,8 @@ def _not_open(letter: DeadLetter) -> DeadLetterError:
         case DeadLetter.Status.REPLAYING:
             text = (
                 f"is being replayed: by {who} since {when} as task {letter.replay_task_id}. "
-                f"If that is not done {STALE_AFTER.seconds} s later, replay it again: that sends the same call "
-                "under the same id."
+                f"If that is not done {STALE_AFTER.seconds} s later, replay it again: that sends the same "
+                "call under the same id."
             )
         case _:
             text = "was open again just now. Ask once more."
