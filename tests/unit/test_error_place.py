@@ -12,6 +12,7 @@ from types import TracebackType
 import pytest
 
 from taskyard.errors import RedactedError
+from taskyard.tasks.call_keys import shortened
 from taskyard.tasks.definition import check_priority
 from taskyard.tasks.error_place import error_place, error_type
 from taskyard.tasks.plain_values import plain
@@ -77,10 +78,10 @@ def test_an_error_that_the_kit_itself_has_raised_has_none():
 
 
 def test_a_fault_of_the_kit_keeps_its_place():
-    error = caught(partial(check_priority, "high", where="Task 'x'"))
+    error = caught(shortened, 7, 120)
     error.__traceback__ = error.__traceback__.tb_next
 
-    assert error_place(error).startswith("taskyard/tasks/definition.py:")
+    assert error_place(error).startswith("taskyard/tasks/call_keys.py:")
 
 
 def test_an_error_that_was_never_raised_has_none():
