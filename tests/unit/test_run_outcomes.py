@@ -269,6 +269,22 @@ class TestThroughCelery:
         assert result.state == "FAILURE"
         assert len(recorded_failures) == 1
 
+    def test_an_eager_snooze_is_a_failure_and_not_a_run_without_end(self, declare, recorded_failures):
+        runs = []
+
+        def body():
+            runs.append(1)
+            raise Snooze(30, "not yet")
+
+        result = declare(body, retry=Fixed(seconds=0, max_retries=2)).apply()
+
+        assert len(runs) == 1
+        assert str(result.result) == (
+            "Task 'outcome.probe' is snoozed for 30 s: not yet, and an eager run cannot wait. Publish it to "
+            "a worker, or call it as a function: then Snooze reaches the caller."
+        )
+        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
+
     def test_a_result_that_is_not_json_is_a_failure_that_is_kept(self, declare, recorded_failures):
         task = declare(do_nothing)
         error = ValueError("the result is not JSON")

@@ -11,6 +11,7 @@ from asgiref.sync import async_to_sync
 from taskyard import Exponential, Fixed
 from taskyard.errors import TaskDefinitionError
 from taskyard.tasks.base import Task
+from tests.support.runs import run
 
 
 def refusal(declare, **options) -> str:
@@ -90,6 +91,33 @@ class TestFunctions:
             return 2 * number
 
         assert declare(double).apply((4,)).get() == 8
+
+
+class TestDisguised:
+    """A decorator that only hands the call on: seen when the task runs."""
+
+    @pytest.mark.parametrize(
+        ("function", "kind"), [(charge, "coroutine"), (numbers, "generator"), (pages, "async_generator")]
+    )
+    def test_a_body_that_has_not_run_is_a_failure_for_good(self, declare, recorded_failures, function, kind):
+        @functools.wraps(function)
+        def traced(order_id):
+            return function(order_id)
+
+        with pytest.raises(TaskDefinitionError) as caught:
+            run(declare(traced, retry=Fixed(seconds=1, max_retries=5)), 7)
+
+        assert str(caught.value) == (
+            f"Task 'outcome.probe' has returned the {kind} {function.__name__}, whose body has not run. Run "
+            "it in the task: asgiref.sync.async_to_sync(function)(...) for a coroutine, a loop for a generator."
+        )
+        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
+
+    def test_what_a_plain_function_returns_is_its_own_affair(self, declare):
+        def body(numbers):
+            return (number + 1 for number in numbers)
+
+        assert list(run(declare(body), [1, 2])) == [2, 3]
 
 
 class TestDelivery:

@@ -13,7 +13,7 @@ import structlog
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.errors import ArgumentError, OutOfMemoryError
+from taskyard.errors import ArgumentError, OutOfMemoryError, RunError, TaskDefinitionError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import attempts, cancelling, failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
@@ -73,7 +73,7 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     task, request, true = run.task, run.request, true_error(error)
     if isinstance(true, MaxRetriesExceededError):
         _fail(run, error, "retries_exhausted")
-    if isinstance(true, ArgumentError):
+    if isinstance(true, (ArgumentError, TaskDefinitionError)):
         # wrong each time: a call without a usable key, a child that cannot be published
         _fail(run, error, "not_retryable")
     decision = task.retry_policy.decide(
@@ -137,6 +137,13 @@ def _after_store_failure(task: Any, request: Any, error: Exception, store_error:
 
 def _snooze(run: Run, snooze: Snooze) -> None:
     task, request = run.task, run.request
+    if request.is_eager:
+        # Celery would run it again at once, and for ever
+        error = RunError(
+            f"Task {task.name!r} is {snooze}, and an eager run cannot wait. Publish it to a worker, or call "
+            "it as a function: then Snooze reaches the caller."
+        )
+        _fail(run, error, "not_retryable")
     if age_seconds(request) + snooze.delay_seconds > task.app.settings.snooze_max_age_seconds:
         _fail(run, snooze, "snoozed_too_long")
     try:

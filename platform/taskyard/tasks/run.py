@@ -31,6 +31,7 @@ from taskyard.tasks.outcome import settle_outcome
 from taskyard.tasks.run_context import correlate
 from taskyard.tasks.run_log import log_run
 from taskyard.tasks.traceback import error_text
+from taskyard.tasks.unfit_options import refuse_unstarted
 
 
 @dataclass(slots=True)
@@ -114,9 +115,10 @@ def call_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     Raises:
         AbnormalEndError: the code raised something that is no `Exception`, and that does not end a process.
+        TaskDefinitionError: the code has not run: it was called, and nobody awaits or iterates it.
     """
     try:
-        return task.run(*args, **kwargs)
+        result = task.run(*args, **kwargs)
     except (Exception, SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -127,3 +129,5 @@ def call_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise AbnormalEndError(f"{kind.__module__}.{kind.__qualname__}: {error_text(error)}").with_traceback(
             error.__traceback__
         ) from error
+    refuse_unstarted(task, result)
+    return result

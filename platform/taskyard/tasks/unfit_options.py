@@ -6,11 +6,13 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from taskyard.errors import TaskDefinitionError
 from taskyard.queues import QueueTable
 
+_UNSTARTED = (CoroutineType, GeneratorType, AsyncGeneratorType)
 # Celery reads them for `autoretry_for`, and for nothing else.
 _OF_AUTORETRY = ("dont_autoretry_for", "retry_backoff", "retry_backoff_max", "retry_jitter", "retry_kwargs")
 _POLICY = "Give retry=Exponential(max_retries=..., on=(...,)) instead: the retry policy decides."
@@ -49,7 +51,7 @@ def _check_function(task: Any) -> None:
 def _own_code(run: Any) -> Iterator[Callable[..., Any]]:
     """Yield the function that a worker calls, without what only hands a call on.
 
-    What a decorator wraps is not looked into: it may run the coroutine. See `taskyard.tasks.unfit_results`.
+    What a decorator wraps is not looked into: it may run the coroutine. `refuse_unstarted` sees if not.
     """
     while isinstance(run, (staticmethod, classmethod, functools.partial, functools.partialmethod)):
         run = run.__func__ if isinstance(run, (staticmethod, classmethod)) else run.func
@@ -57,6 +59,26 @@ def _own_code(run: Any) -> Iterator[Callable[..., Any]]:
     if not inspect.isroutine(run) and callable(run):
         # an object with __call__
         yield type(run).__call__
+
+
+def refuse_unstarted(task: Any, result: Any) -> None:
+    """Refuse what a task has returned if it is the task's own code, not begun: a coroutine or a generator.
+
+    For what a decorator hides at the declaration.
+
+    Raises:
+        TaskDefinitionError: says what was returned. A run that ends in it is not retried.
+    """
+    if not isinstance(result, _UNSTARTED) or getattr(result, "__name__", "") == "<genexpr>":
+        return
+    kind = type(result).__name__
+    if isinstance(result, CoroutineType):
+        # Python would warn that nobody has awaited it
+        result.close()
+    raise TaskDefinitionError(
+        f"Task {task.name!r} has returned the {kind} {_named(result)}, whose body has not run. Run it in "
+        "the task: asgiref.sync.async_to_sync(function)(...) for a coroutine, a loop for a generator."
+    )
 
 
 def _named(function: Any) -> str:
@@ -67,8 +89,8 @@ def _check_delivery(task: Any) -> None:
     if not task.acks_late and task.on_exhausted != "drop":
         raise TaskDefinitionError(
             f"Task {task.name!r} has acks_late={task.acks_late!r}. A worker that dies would lose it without "
-            "a trace; the kit promises that it runs again. Leave the option out, or give on_exhausted='drop', "
-            "too, for work that nobody will miss."
+            "a trace; the kit promises that it runs again. Leave the option out, or give "
+            "on_exhausted='drop', too, for work that nobody will miss."
         )
     if task.serializer != "json":
         raise TaskDefinitionError(
@@ -126,8 +148,8 @@ def check_retries(task: Any, table: QueueTable) -> None:
     if is_automatic and has_policy:
         raise TaskDefinitionError(
             f"Task {task.name!r} has autoretry_for={stated['autoretry_for']!r} and retry={policy!r}, so "
-            "two would decide about each failure. Leave autoretry_for out and give the policy these errors as "
-            "on=(...,)."
+            "two would decide about each failure. Leave autoretry_for out and give the policy these errors "
+            "as on=(...,)."
         )
     for option in _OF_AUTORETRY:
         if option in stated and not is_automatic:
