@@ -109,7 +109,8 @@ class TestDisguised:
 
         assert str(caught.value) == (
             f"Task 'outcome.probe' has returned the {kind} {function.__name__}, whose body has not run. Run "
-            "it in the task: asgiref.sync.async_to_sync(function)(...) for a coroutine, a loop for a generator."
+            "it in the task: asgiref.sync.async_to_sync(function)(...) for a coroutine, a loop for a "
+            "generator."
         )
         assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
 

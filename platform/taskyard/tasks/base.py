@@ -138,6 +138,11 @@ class Task(celery.Task):
         options = {"time_limit": hard, "soft_time_limit": soft, **options}
         return super().signature_from_request(request, args, kwargs, queue, **options)
 
+    def on_replace(self, sig: Any) -> Any:
+        """Celery's hook of `self.replace(...)`: publishes at once, since what ends this run rolls back."""
+        with published_now():
+            return super().on_replace(sig)
+
     def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, _: Any) -> None:
         """Celery's hook for every final failure; keeps those that ended after the task's own code.
 

@@ -12,6 +12,8 @@ from typing import Any
 from taskyard.errors import TaskDefinitionError
 from taskyard.queues import QueueTable
 
+# Of times that the stores are given: beyond, their dates end.
+LONGEST_SECONDS = 10 * 365 * 24 * 3600
 _UNSTARTED = (CoroutineType, GeneratorType, AsyncGeneratorType)
 # Celery reads them for `autoretry_for`, and for nothing else.
 _OF_AUTORETRY = ("dont_autoretry_for", "retry_backoff", "retry_backoff_max", "retry_jitter", "retry_kwargs")
