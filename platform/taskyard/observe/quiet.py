@@ -10,17 +10,16 @@ _KIT = "taskyard"
 
 
 @contextmanager
-def quiet_kit(*, verbosity: int = 1, below: int = logging.WARNING) -> Iterator[None]:
-    """Keep the kit's log lines below a level from the terminal while a management command answers.
+def quiet_kit(*, verbosity: int = 1) -> Iterator[None]:
+    """Keep the kit's log lines below WARNING from the terminal while a management command answers.
 
     Args:
         verbosity: Django's `--verbosity`; from 2 on nothing is kept back.
-        below: the level; lines of this level and above are written.
     """
     logger = logging.getLogger(_KIT)
     before = logger.level
     if verbosity < 2:
-        logger.setLevel(max(below, logger.getEffectiveLevel()))
+        logger.setLevel(max(logging.WARNING, logger.getEffectiveLevel()))
     try:
         yield
     finally:

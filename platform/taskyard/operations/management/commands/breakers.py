@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import logging
 import socket
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -45,8 +44,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            # that a breaker is open is a warning in the log, and here it is the answer
-            with quiet_kit(verbosity=options["verbosity"], below=logging.ERROR):
+            with quiet_kit(verbosity=options["verbosity"]):
                 act(breaker_store(get_settings()), options)
         except (ConfigurationError, StateUnavailableError) as error:
             raise CommandError(str(error)) from error
