@@ -14,7 +14,7 @@ from taskyard.deadletters.masked_edits import with_true_values
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.registry import require_task
 from taskyard.deadletters.service import REPLAY_OF
-from taskyard.errors import DeadLetterError, UnsealingError
+from taskyard.errors import ArgumentError, DeadLetterError, UnsealingError
 from taskyard.masking import MASK
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.sealing import unseal
@@ -109,17 +109,29 @@ def call_of(
     truth = true_content(letter)
     if args is None and kwargs is None and letter.replay_sealed:
         args, kwargs = _edited_before(letter)
+    # before anything walks through them: they may be nested without end
+    _check_publishable(task, args or (), kwargs or {}, where=where)
     new_args = list(truth.args) if args is None else with_true_values(list(args), truth.args, path="args")
     new_kwargs = (
         dict(truth.kwargs) if kwargs is None else with_true_values(dict(kwargs), truth.kwargs, path="kwargs")
     )
     if not letter.sealed and not letter.sealed_raw:
         _refuse_masks(letter, new_args, new_kwargs)
+    if args is not None or kwargs is not None:
+        # with the hidden values in their places it may be too large
+        _check_publishable(task, new_args, new_kwargs, where=where)
     check_arguments_fit(task, new_args, new_kwargs, where=where)
     changes = {"args": new_args != truth.args, "kwargs": new_kwargs != truth.kwargs}
     edited = tuple(name for name, is_changed in changes.items() if is_changed)
     told = _changes(letter, task, truth, Content(new_args, new_kwargs)) if edited else ()
     return Call(task, new_args, new_kwargs, _options(letter, task, truth.canvas), edited, told)
+
+
+def _check_publishable(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, where: str) -> None:
+    try:
+        task.app.check_arguments(task.name, args, dict(kwargs))
+    except ArgumentError as error:
+        raise DeadLetterError(f"{where} cannot be replayed with these arguments: {error}") from error
 
 
 def _changes(letter: DeadLetter, task: Any, truth: Content, new: Content) -> Sequence[Mapping[str, str]]:

@@ -57,6 +57,11 @@ def test_it_opens_with_the_arguments_and_the_signature(anna, app, sealed_letter)
         ("{}", "{}", "args", "This is no JSON list, as in"),
         ("[1]", "[]", "kwargs", "This is no JSON object, as in"),
         ("[" * 100_000, "{}", "args", "It is nested too deeply."),
+        ("[" * 900 + "]" * 900, "{}", "args", "It is nested over 100 levels deep"),
+        ("[1]", f'{{"card": {"[" * 150 + "]" * 150}}}', "kwargs", "It is nested over 100 levels deep"),
+        ("[1e999]", "{}", "args", "JSON has no such number"),
+        ('["\\ud800"]', "{}", "args", "\\ud800 is one half of a character."),
+        ("[1]", '{"card": "\\udfff"}', "kwargs", "\\udfff is one half of a character."),
         (
             "[]",
             "{}",
@@ -167,8 +172,16 @@ def test_an_unknown_task_cannot_be_edited(anna, app, make_letter):
     assert "the task 'shop.gone' is not known here" in messages_of(response)[0]
 
 
-def test_arguments_above_the_size_limit_are_refused_and_it_stays_open(editor, letter):
-    response = editor.replay(editor.preview(json.dumps([1, "x" * 300_000])))
+def test_arguments_above_the_size_limit_are_refused_in_the_preview(editor, letter):
+    response = editor.preview(json.dumps([1, "x" * 300_000]))
+
+    assert "the limit is" in response.context["form"].errors["args"][0]
+    assert response.context["changes"] is None
+    assert DeadLetter.objects.get(pk=letter.pk).status == "open"
+
+
+def test_arguments_that_are_too_large_together_are_refused_in_the_preview(editor):
+    response = editor.preview(json.dumps([1, "x" * 150_000]), json.dumps({"currency": "x" * 150_000}))
 
     assert "the limit is" in text_of(response)
-    assert DeadLetter.objects.get(pk=letter.pk).status == "open"
+    assert response.context["changes"] is None
