@@ -306,3 +306,39 @@ class TestPurge:
         self.resolved(2)
 
         assert as_json("purge", "--older-than", "1.5", "--yes") == {"purged": 1}
+
+
+class TestImpossibleValues:
+    """What can never be right is refused at once, in a sentence."""
+
+    @pytest.mark.parametrize(
+        ("words", "complaint"),
+        [
+            (["replay", "1", "--kwargs", '["a"]'], "not a JSON object"),
+            (["replay", "1", "--args", '{"a": 1}'], "not a JSON list"),
+            (["replay", "1", "--args", "[" * 100_000], "nested too deeply"),
+            (["list", "--limit", "99999999999999999999"], "is not 1 to 1,000,000"),
+            (["groups", "--limit", "99999999999999999999"], "is not 1 to 1,000,000"),
+            (["replay", "--all", "--sample=-4"], "-4 is not 0 to 1,000,000"),
+            (["replay", "--all", "--yes", "--sample", "99999999999999999999"], "is not 0 to 1,000,000"),
+            (["replay", "--all", "--rate", "nan"], "nan is not 0.01 to 1000"),
+        ],
+        ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+    )
+    def test_it_is_refused_before_anything_is_asked(self, answers, words, complaint):
+        asked = answers("1")
+        letter()
+
+        with pytest.raises(CommandError, match=complaint):
+            deadletters(*words)
+
+        assert asked == []
+        assert BulkReplay.objects.count() == 0
+
+    def test_arguments_that_no_message_can_carry_are_an_error_of_their_letter(self):
+        row = letter()
+
+        with pytest.raises(CommandError, match="1 of 1 cannot be replayed"):
+            deadletters("replay", row.pk, "--args", "[" * 900 + "]" * 900)
+
+        assert statuses() == ["open"]

@@ -72,13 +72,20 @@ class Command(BaseCommand):
         replay = actions.add_parser("replay", help="publish again: ids at once; by filter, a sample first")
         arguments.add_choice(replay)
         replay.add_argument(
-            "--args", dest="new_args", type=arguments.json_value, help="others, a JSON list; for one id"
+            "--args", dest="new_args", type=arguments.json_list, help="others, a JSON list; for one id"
         )
         replay.add_argument(
-            "--kwargs", dest="new_kwargs", type=arguments.json_value, help="others, a JSON object; for one id"
+            "--kwargs",
+            dest="new_kwargs",
+            type=arguments.json_object,
+            help="others, a JSON object; for one id",
         )
-        replay.add_argument("--sample", type=int, default=5, help="by filter: so many first, then wait (5)")
-        replay.add_argument("--rate", type=float, default=10.0, help="by filter: so many a second (10)")
+        replay.add_argument(
+            "--sample", type=arguments.sample, default=5, help="by filter: so many first, then wait (5)"
+        )
+        replay.add_argument(
+            "--rate", type=arguments.rate, default=10.0, help="by filter: so many a second (10)"
+        )
         replays = actions.add_parser("replays", help="bulk replays, how far they are, and what came back")
         replays.add_argument("id", type=int, nargs="?", help="only this one, with its sample")
         for name, text in (("go-on", "replay the rest after the sample"), ("stop", "stop a bulk replay")):
