@@ -12,7 +12,7 @@ from typing import Any
 from celery import current_app
 from django.core.management.base import BaseCommand, CommandError
 
-from taskyard.errors import BrokerUnavailableError
+from taskyard.errors import ArgumentError, BrokerUnavailableError
 from taskyard.observe.quiet import quiet_kit
 from taskyard.operations.task_report import TaskReport, report_on
 from taskyard.operations.tracked import what_follows
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         try:
             with quiet_kit(verbosity=options["verbosity"]):
                 act(options)
-        except BrokerUnavailableError as error:
+        except (ArgumentError, BrokerUnavailableError) as error:
             raise CommandError(str(error)) from error
 
     def _cancel(self, options: dict[str, Any]) -> None:
