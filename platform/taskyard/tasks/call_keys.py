@@ -29,6 +29,7 @@ from django.utils.functional import Promise
 from kombu.utils.json import dumps
 
 from taskyard.errors import ArgumentError, TaskDefinitionError, did_you_mean
+from taskyard.sealing import oldest_secret
 
 KeySpec = str | Callable[..., Any]
 
@@ -73,7 +74,7 @@ def call_key(task: Any, spec: KeySpec, args: Sequence[Any], kwargs: Mapping[str,
     if text is None:
         raise _without_value(task, _shown(spec))
     if _shows_marked(spec, task):
-        return _keyed_hash(text)
+        return _keyed_hash(text, oldest_secret(task.app.settings))
     return shortened(text, MAX_LENGTH)
 
 
@@ -273,11 +274,11 @@ def _shows_marked(spec: KeySpec, task: Any) -> bool:
     return takes_any or not marked.isdisjoint(names)
 
 
-def _keyed_hash(text: str) -> str:
+def _keyed_hash(text: str, secret: str) -> str:
     from django.utils.crypto import salted_hmac
 
-    # with the project's secret key: few card numbers exist, so a plain hash of one tells it
-    digest = salted_hmac("taskyard.call_keys", text, algorithm="sha256").hexdigest()
+    # with a secret: few card numbers exist, so a plain hash of one tells it
+    digest = salted_hmac("taskyard.call_keys", text, secret=secret, algorithm="sha256").hexdigest()
     return f"hashed~{digest[:_DIGEST_LENGTH]}"
 
 
