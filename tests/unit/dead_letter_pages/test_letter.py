@@ -210,3 +210,15 @@ class TestReveal:
 
     def test_no_address_shows_it(self, anna, app, sealed_letter):
         assert anna.get(address("deadletter_reveal", sealed_letter.pk)).status_code == 405
+
+
+def test_one_whose_replay_is_not_confirmed_names_the_task_that_may_run(reader, app, make_letter):
+    letter = make_letter()
+    DeadLetter.objects.filter(pk=letter.pk).update(
+        status="replaying", replay_task_id="id-9", resolved_by="anna", resolved_at=timezone.now()
+    )
+
+    text = text_of(page(reader, letter))
+
+    assert "A replay by anna" in text
+    assert "it may run as the task id-9" in text
