@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
@@ -342,3 +343,10 @@ class TestImpossibleValues:
             deadletters("replay", row.pk, "--args", "[" * 900 + "]" * 900)
 
         assert statuses() == ["open"]
+
+    def test_arguments_that_are_too_large_with_their_hidden_values_are_seen_in_the_dry_run(self):
+        row = letter(SECRET, true_kwargs={"card": "4" * 150_000})
+        words = ["--dry-run", "--args", json.dumps(["x" * 150_000])]
+
+        with pytest.raises(CommandError, match="1 of 1 cannot be replayed"):
+            deadletters("replay", row.pk, *words)
