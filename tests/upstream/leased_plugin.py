@@ -1,4 +1,4 @@
-"""A pytest plugin that puts the leased transport in the place of Kombu's, before a test module is imported."""
+"""A pytest plugin that puts the leased transport in the place of Kombu's, before tests are imported."""
 
 from __future__ import annotations
 
