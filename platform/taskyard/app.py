@@ -19,7 +19,7 @@ from taskyard.priority import Priority
 from taskyard.retry import Never
 from taskyard.routing import ContentRule, NameRule, QueueRouter
 from taskyard.state import StateStore, state_store
-from taskyard.tasks import arguments, definition, publish, unique, unique_publish
+from taskyard.tasks import arguments, call_options, definition, publish, unfit_options, unique, unique_publish
 from taskyard.tasks.direct import DirectPublish
 from taskyard.tasks.representations import shown_representations
 from taskyard.tasks.task_ids import new_task_id
@@ -94,6 +94,7 @@ class TaskyardCelery(celery.Celery):
         spec = table.require(queue, where=f"Task {task.name!r}")
         definition.check_values(task)
         definition.check_limits(task, spec)
+        unfit_options.check_retries(task, table)
         if task.retry_policy is None:
             task.retry_policy = spec.retry
         if task.on_exhausted is None:
@@ -118,7 +119,7 @@ class TaskyardCelery(celery.Celery):
             an `AsyncResult`, also where the publish waits for the commit.
 
         Raises:
-            ArgumentError: the arguments are not JSON-native or too large.
+            ArgumentError: the arguments are not JSON-native or too large, or an option is unknown.
             UnknownQueueError: the queue does not exist.
             PublishError: the broker did not take the message within the budget.
         """
@@ -138,6 +139,7 @@ class TaskyardCelery(celery.Celery):
         """
         task = options.get("task_type") or self._tasks.get(name)
         if definition.is_kit_task_name(name):
+            call_options.check_options(name, options)
             self.check_arguments(name, args, kwargs)
         queue = options.get("queue")
         if isinstance(queue, str):

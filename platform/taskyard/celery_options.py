@@ -177,6 +177,11 @@ def kit_schedules() -> dict[str, dict[str, Any]]:
             "schedule": crontab(minute="45", hour="3"),
             "options": {"expire_seconds": DAY_SECONDS},
         }
+        schedules["operations.purge_tracked_tasks"] = {
+            "task": "operations.purge_tracked_tasks",
+            "schedule": crontab(minute="50", hour="3"),
+            "options": {"expire_seconds": DAY_SECONDS},
+        }
     return schedules
 
 

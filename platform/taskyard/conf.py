@@ -108,6 +108,12 @@ class Settings(BaseModel):
     dead_letter_retention_days: float = Field(
         30.0, gt=0, description="Replayed and discarded dead letters are deleted after this."
     )
+    tracked_task_retention_days: float = Field(
+        30.0,
+        gt=0,
+        description="Rows of long and cancelled tasks are deleted so long after their end; failed ones that "
+        "could be resumed after a year.",
+    )
     effect_retention_days: float = Field(
         90.0, gt=0, description="Records of effects that have happened once are deleted after this."
     )

@@ -16,12 +16,14 @@
     ├── StateUnavailableError     the state store (claims, leases) does not answer
     ├── RunError                  the run has failed, for a reason that the kit has found
     │   ├── OutOfMemoryError      a task raised MemoryError for the last time
+    │   ├── AbnormalEndError      a task's code raised something that is no Exception
     │   ├── TimedOutError         a task swallowed its soft time limit and came to an end all the same
     │   ├── ClaimLostError        the claim or lease of the run belongs to another one by now
     │   └── RedactedError         stands in for an error whose text shows a marked argument
     ├── DeadLetterError           a dead letter cannot be replayed or discarded as asked
     │   ├── DeadLetterNotOpenError      ... because it has been already, or is just being
     │   └── DeadLetterNotPublishedError ... because the broker did not take its message; ask again later
+    │       └── DeadLetterUnconfirmedError  ... or its answer was lost: the message may have arrived
     └── LaunchError               a part of the platform did not start
 
 Outcomes of a run that are not errors (retry later, snooze, cancel) are in `taskyard.outcomes`.
@@ -96,7 +98,12 @@ class PublishError(TaskyardError, OperationalError):
     """The broker did not take the message. The task will not run.
 
     It is a kombu `OperationalError` too, so that code written for Celery catches it.
+
+    Attributes:
+        may_have_arrived: the message was sent, but the answer of the broker was lost: the task may run.
     """
+
+    may_have_arrived = False
 
 
 class PublishTimeoutError(PublishError):
@@ -142,6 +149,10 @@ class OutOfMemoryError(RunError):
     """A task raised MemoryError, and its retries have ended."""
 
 
+class AbnormalEndError(RunError):
+    """A task's code raised something that is no `Exception`: a cancelled coroutine, a panic in C or Rust code."""
+
+
 class TimedOutError(RunError, SoftTimeLimitExceeded):
     """A task swallowed its soft time limit and came to an end all the same: its result does not count.
 
@@ -153,7 +164,7 @@ class TimedOutError(RunError, SoftTimeLimitExceeded):
 
 
 class ClaimLostError(RunError):
-    """The claim or lease of this run belongs to another one by now; what it does from here on may be doubled."""
+    """The claim or lease of this run belongs to another by now; what it does from here on may be doubled."""
 
 
 class RedactedError(RunError):
@@ -186,6 +197,13 @@ class DeadLetterNotOpenError(DeadLetterError):
 
 class DeadLetterNotPublishedError(DeadLetterError):
     """The broker did not take the message of a replay. The dead letter is open, and can be replayed again."""
+
+
+class DeadLetterUnconfirmedError(DeadLetterNotPublishedError):
+    """The broker did not confirm the message of a replay, which may have arrived.
+
+    The dead letter is not open: the next replay sends the same call under the same task id.
+    """
 
 
 class LaunchError(TaskyardError):

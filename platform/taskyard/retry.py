@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from taskyard.declared_values import refuse_unknown_parameters
 from taskyard.errors import TaskDefinitionError
 
 # 10 minutes: long enough to spare a broken partner, short enough that recovery is seen soon.
@@ -118,6 +119,7 @@ class RetryPolicy(ABC):
         return Decision(delay)
 
 
+@refuse_unknown_parameters
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Never(RetryPolicy):
     """No retries: the first failure is final."""
@@ -127,7 +129,19 @@ class Never(RetryPolicy):
     def delay_seconds(self, attempt: int) -> float:  # noqa: ARG002 - the signature of every policy
         return 0.0
 
+    def decide(
+        self,
+        error: BaseException,  # noqa: ARG002 - the signature of every policy
+        *,
+        retries: int,  # noqa: ARG002
+        age_seconds: float,  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> Decision:
+        """Say that the failure is final: there was no retry that could be exhausted."""
+        return Decision(None, "not_retryable")
 
+
+@refuse_unknown_parameters
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(RetryPolicy):
     """The same delay before every retry: for an outage of known, short length.
@@ -150,6 +164,7 @@ class Fixed(RetryPolicy):
         return self.seconds
 
 
+@refuse_unknown_parameters
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential(RetryPolicy):
     """`base * factor ** (attempt - 1)` seconds, capped, with full jitter unless told otherwise.

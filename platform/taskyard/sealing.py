@@ -37,6 +37,11 @@ def unseal(sealed: str, settings: Settings) -> Any:
         ) from None
 
 
+def oldest_secret(settings: Settings) -> str:
+    """Return the secret that a new key in front of the others does not change; for hashes that must last."""
+    return _secrets(settings)[-1]
+
+
 def _box(settings: Settings) -> MultiFernet:
     return MultiFernet([Fernet(_key(secret)) for secret in _secrets(settings)])
 

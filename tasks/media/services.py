@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -68,18 +68,37 @@ def request_cancel(image_set_id: int) -> bool:
     return bool(ImageSet.objects.filter(pk=image_set_id, state__in=stoppable).update(cancel_requested=True))
 
 
+def no_report(_done: int, _total: int, _note: str) -> None:
+    """Tell nobody."""
+
+
 def output_folder(image_set_id: int) -> Path:
     """Return where the resized pictures of a set are."""
     return Path(settings.MEDIA_ROOT) / "image-sets" / str(image_set_id)
 
 
-def resize_image_set(image_set_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
+def note_cancelled(image_set_id: int, reason: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Note that the task of a set was cancelled, unless the set says so already."""
+    stoppable = (ImageSet.State.WAITING, ImageSet.State.RUNNING, ImageSet.State.INTERRUPTED)
+    ImageSet.objects.filter(pk=image_set_id, state__in=stoppable).update(
+        state=ImageSet.State.CANCELLED, note=reason, finished_at=clock.now()
+    )
+
+
+def resize_image_set(
+    image_set_id: int, *, report: Callable[[int, int, str], None] = no_report, clock: Clock = SYSTEM_CLOCK
+) -> None:
     """Resize every picture of the set that is not finished yet.
 
     Safe to run again at any point, or twice at once: outputs have fixed names and appear only whole.
 
+    Args:
+        image_set_id: the set; it keeps what its page shows, also after the task is forgotten.
+        report: told after each picture how many are done, of how many, and which was the last.
+        clock: where the time comes from.
+
     Raises:
-        Cancel: the set is gone, or its cancellation was requested.
+        Cancel: the set is gone, its cancellation was requested, or `report` says so.
         SourceFolderError: the folder cannot be read.
         SoftTimeLimitExceeded: the time is up; what is finished is kept.
         OSError: the outputs cannot be written.
@@ -94,7 +113,7 @@ def resize_image_set(image_set_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
         raise Cancel(f"image set {image_set_id} was cancelled before")
     progress = Progress(image_set_id, clock)
     try:
-        _resize_all(image_set, progress, clock)
+        _resize_all(image_set, progress, report, clock)
     except Cancel as cancel:
         _finish(progress, ImageSet.State.CANCELLED, note=str(cancel), clock=clock)
         raise
@@ -107,7 +126,9 @@ def resize_image_set(image_set_id: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
     _finish(progress, ImageSet.State.DONE, note="", clock=clock)
 
 
-def _resize_all(image_set: ImageSet, progress: Progress, clock: Clock) -> None:
+def _resize_all(
+    image_set: ImageSet, progress: Progress, report: Callable[[int, int, str], None], clock: Clock
+) -> None:
     target = output_folder(image_set.pk)
     sources = _find_pictures(Path(image_set.source_folder))
     pictures.remove_stale_parts(target, now=clock.now(), older_than=STALE_AFTER)
@@ -124,6 +145,7 @@ def _resize_all(image_set: ImageSet, progress: Progress, clock: Clock) -> None:
         _obey_cancel(image_set.pk, progress)
         _resize_one(source, target, image_set.sizes, progress)
         progress.finish_picture()
+        report(progress.done, len(sources), source.name)
 
 
 def _find_pictures(folder: Path) -> list[Path]:

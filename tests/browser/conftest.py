@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browsers import Visitor, running_chromium
+from tests.support.browsers import Visitor, require_chromium, running_chromium
 from tests.support.console import ProjectConsole
-from tests.support.fixtures import database_template, shared_site, valkey
+from tests.support.fixtures import database_template, running, site_maker
+from tests.support.servers import ValkeyServer
+from tests.support.sites import Site
 from tests.support.web import WebProcess
+from tests.support.workers import WorkerProcess
 
-__all__ = ["database_template", "shared_site", "valkey"]
+__all__ = ["database_template"]
 
 ON_CALL = (
     *(f"{action}_deadletter" for action in ("view", "replay", "discard", "reveal")),
@@ -23,34 +26,45 @@ ON_CALL = (
 )
 
 
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, database_template: Path) -> Iterator[Site]:
+    """One site for all tests in a browser: each of them has keys of its own."""
+    require_chromium()
+    directory = tmp_path_factory.mktemp("browser")
+    with (
+        running(ValkeyServer(directory / "broker")) as broker,
+        site_maker(directory, database_template) as make,
+    ):
+        yield make(broker.url)
+
+
+@pytest.fixture(scope="session")
+def worker(site: Site) -> WorkerProcess:
+    """Started, and not waited for: the other processes start meanwhile."""
+    return site.start_worker(is_ready=False)
+
+
+@pytest.fixture(scope="session")
+def web(site: Site, worker: WorkerProcess) -> Iterator[WebProcess]:
+    process = WebProcess(site.environment, log_file=site.directory / "web.log")
+    yield process
+    process.discard()
+
+
+@pytest.fixture(scope="session")
+def console(site: Site, worker: WorkerProcess, web: WebProcess) -> ProjectConsole:
+    console = site.start_console()
+    worker.wait_until_ready()
+    web.wait_until_ready()
+    return console
+
+
 # Of the module, and not of the session: while it runs, an event loop runs in this thread, and Django would
 # refuse the database to the tests of other modules.
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser(console: ProjectConsole) -> Iterator[Browser]:
     with running_chromium() as browser:
         yield browser
-
-
-@pytest.fixture(scope="module")
-def site(browser: Browser, valkey: Any, shared_site: Callable[..., Any]) -> Any:
-    """After the browser: where that is missing, nothing needs to be started."""
-    return shared_site(valkey.url)
-
-
-@pytest.fixture(scope="module")
-def web(site: Any) -> Iterator[WebProcess]:
-    process = WebProcess(site.environment, log_file=Path(site.directory) / "web.log")
-    try:
-        site.start_worker()
-        process.wait_until_ready()
-        yield process
-    finally:
-        process.discard()
-
-
-@pytest.fixture(scope="module")
-def console(site: Any) -> ProjectConsole:
-    return site.start_console()
 
 
 @pytest.fixture

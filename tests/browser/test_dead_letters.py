@@ -50,7 +50,7 @@ def test_from_the_front_page_over_the_fault_and_the_filter_to_the_letter(visit, 
     page.get_by_role("link", name="probe.pay").click()
 
     expect(page.locator("h1.ty-sentence")).to_have_text(
-        "probe.pay failed once and was given up: ValueError: the amount is below zero"
+        "probe.pay failed with an error that is not retried: ValueError: the amount is below zero"
     )
     expect(page.locator("#arguments")).to_contain_text("-6")
     page.locator("#attempts summary").first.click()
@@ -124,7 +124,7 @@ def test_a_bulk_replay_shows_its_sample_and_goes_on_with_the_rest(visit, site, f
 
     page.get_by_role("button", name=re.compile("Go on with the rest")).click()
     expect(page.locator("[data-show=state_text]")).to_have_text(re.compile("Replaying: . letters? to go."))
-    expect(page.locator("[data-show=state_text]")).to_have_text("Done.")
+    expect(page.locator("[data-show=state_text]")).to_have_text("Done; 1 of 9 failed again.")
     expect(page.locator("[data-show=replayed_text]")).to_have_text("9")
     expect(page.locator("[data-show=came_back_text]")).to_have_text("1")
     for number in range(8):

@@ -146,22 +146,6 @@ def test_the_thread_ends_when_there_is_nothing_to_keep_and_starts_again(store, h
         wait_until(lambda: not keeper.is_running, timeout_seconds=5, what="the thread has ended")
 
 
-def test_short_work_does_not_start_a_thread_each_time(store, hold):
-    claim = hold("a", lease_seconds=60).claim
-
-    def threads():
-        return {thread.ident for thread in threading.enumerate() if thread.name == "taskyard-leases"}
-
-    with held(store, claim, lease_seconds=60):
-        before = threads()
-    for _ in range(200):
-        with held(store, claim, lease_seconds=60):
-            pass
-
-    assert len(before) == 1
-    assert threads() == before
-
-
 def test_a_thread_that_has_broken_is_started_again_by_the_next_lease(store, hold, key):
     class BrokenStore:
         def renew(self, key, *, owner, lease_seconds):

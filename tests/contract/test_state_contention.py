@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 COMMAND = (sys.executable, "-m", "tests.support.claim_contender")
 THREADS = (13, 13, 12, 12)
 # As many as fit into a few seconds.
-ROUNDS = {"redis": 10_000, "valkey": 3000, "postgresql": 1000, "sqlite": 1000}
+ROUNDS = {"redis": 10_000, "valkey": 3000, "postgresql": 600, "sqlite": 600}
 
 
 @pytest.fixture

@@ -67,6 +67,9 @@ def test_every_failure_has_exactly_one_dead_letter_once_the_database_is_back(sit
     wait_until(lambda: on_the_broker(site, valkey) == 0, timeout_seconds=60, what="all is acknowledged")
     rows = Counter(row["task_id"] for row in site.dead_letters.rows())
     assert rows == Counter(result.id for result in published)
+    # the pool reports such an end twice; published twice, it would double in each round
+    killed = worker.log_events("task killed at its hard time limit")
+    assert len(killed) == len(site.history.starts("overruns"))
     assert worker.is_running
 
 

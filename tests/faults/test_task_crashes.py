@@ -108,7 +108,7 @@ def test_an_error_that_is_hard_to_carry_is_one_dead_letter(site, worker, assert_
 
     row = only_dead_letter(site, result)
     assert_worker_works()
-    assert row["reason"] == "retries_exhausted"
+    assert row["reason"] == "not_retryable"
     assert row["error"].startswith(error)
     assert len(row["error"]) < 1_000_000
     assert len(site.history.starts(kind)) == 1

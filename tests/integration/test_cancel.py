@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -37,6 +38,25 @@ def cancel_task(site):
     return call
 
 
+@pytest.fixture
+def events(site, worker):
+    """Monitoring events of tasks, as Flower receives them."""
+    received, stop = [], threading.Event()
+
+    def listen():
+        with site.app.connection_for_read() as connection:
+            receiver = site.app.events.Receiver(connection, handlers={"*": received.append})
+            with receiver.consumer_context():
+                for _ in receiver.consume(limit=None, timeout=None, wakeup=False, safety_interval=0.1):
+                    if stop.is_set():
+                        return
+
+    threading.Thread(target=listen, daemon=True).start()
+    wait_until(lambda: received, timeout_seconds=30, what="the first heartbeat of the worker has come")
+    yield received
+    stop.set()
+
+
 def assert_ended_as_cancelled(site, worker, result, *, state=True):
     ends = worker.wait_for_log("task cancelled", task_id=result.id)
     assert [end["reason"] for end in ends] == ["cancelled by ops: wrong file"]
@@ -70,6 +90,16 @@ def test_a_task_between_two_retries_never_starts_again(site, worker, cancel_task
     assert outcome.state == "waiting"
     assert_ended_as_cancelled(site, worker, result, state=False)
     assert len(site.history.starts("retried")) == 1
+
+
+def test_a_snoozed_task_never_starts_again(site, worker, cancel_task):
+    result = site.tasks["probe.snooze_for_long"].delay("snoozed")
+    worker.wait_for_log("task snoozed", task_id=result.id)
+
+    assert cancel_task(result).state == "waiting"
+
+    assert_ended_as_cancelled(site, worker, result, state=False)
+    assert len(site.history.starts("snoozed")) == 1
 
 
 def test_a_waiting_task_never_starts(site, worker, cancel_task):
@@ -141,6 +171,20 @@ def test_a_running_long_task_ends_at_its_next_report(site, worker, cancel_task):
     assert worker.log_events("cancelled task goes on: it gets its soft time limit", task_id=result.id) == []
 
 
+def test_flower_is_told_once(site, worker, cancel_task, events):
+    result = site.tasks["probe.part"].apply_async(("for flower", ""), countdown=3600)
+
+    cancel_task(result)
+
+    assert_ended_as_cancelled(site, worker, result)
+
+    def types():
+        return [event["type"] for event in events if event.get("uuid") == result.id]
+
+    wait_until(lambda: "task-revoked" in types(), timeout_seconds=10, what="the event has come")
+    assert types() == ["task-received", "task-started", "task-revoked"]
+
+
 def test_a_long_task_that_asks_and_returns_counts_as_cancelled(site, worker, cancel_task):
     result = site.tasks["probe.long_polite"].delay("polite")
     site.history.wait_for_start("polite")
@@ -149,6 +193,34 @@ def test_a_long_task_that_asks_and_returns_counts_as_cancelled(site, worker, can
 
     assert_ended_as_cancelled(site, worker, result)
     assert len(site.history.ends("polite")) == 1
+
+
+def test_a_long_task_that_swallows_its_cancellation_and_returns_is_cancelled(site, worker, cancel_task):
+    result = site.tasks["probe.long_deaf"].delay("deaf")
+    site.history.wait_for_start("deaf")
+
+    cancel_task(result)
+
+    assert_ended_as_cancelled(site, worker, result)
+    assert [record["error"] for record in site.history.records("swallowed", key="deaf")] == [
+        "CancelRequested"
+    ]
+
+
+def test_a_plain_task_that_is_killed_at_its_hard_limit_is_cancelled_all_the_same(site, worker, cancel_task):
+    result = site.tasks["probe.stubborn"].apply_async(
+        ("killed", str(site.new_gate())), soft_time_limit=3.9, time_limit=4
+    )
+    site.history.wait_for_start("killed")
+    assert cancel_task(result).state == "running"
+
+    worker.wait_for_log("cancelled task killed at its hard time limit", task_id=result.id)
+
+    wait_until(lambda: result.state == "REVOKED", timeout_seconds=10, what="its state says so")
+    client = site.app.connection_for_read().default_channel.plain_client
+    wait_until(lambda: leased(client) == {}, timeout_seconds=10, what="its message is acknowledged")
+    assert site.dead_letters.rows(task_id=result.id) == []
+    assert len(site.history.starts("killed")) == 1
 
 
 def test_a_running_plain_task_gets_its_soft_limit_after_the_grace(site, worker, cancel_task):

@@ -19,7 +19,7 @@ LONG_AGO = SYSTEM_CLOCK.now().timestamp() - 24 * 3600
 
 # Task, arguments, and the error that is kept; the reason is the key.
 ENDINGS = {
-    "retries_exhausted": ("probe.fail", ["key", "value_error"], "ValueError: a plain error"),
+    "retries_exhausted": ("probe.end_by_count", ["key"], "PlannedError: enough"),
     "age_exceeded": ("probe.end_by_age", ["key"], "PlannedError: still not there"),
     "not_retryable": ("probe.end_at_once", ["key"], "PlannedError: no use"),
     "time_limit": ("probe.overrun_with_limits", ["key"], "TimeLimitExceeded: "),

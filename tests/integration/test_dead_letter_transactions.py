@@ -12,7 +12,10 @@ CLICKS = 6
 
 @pytest.fixture
 def site(valkey, postgres, postgres_database, new_site):
-    return new_site(valkey.url, database_url=postgres.url(postgres_database))
+    # what a replay leaves on the broker is not for the worker of the next test
+    return new_site(
+        valkey.url, database_url=postgres.url(postgres_database), KEY_PREFIX=f"{postgres_database}-"
+    )
 
 
 @pytest.fixture

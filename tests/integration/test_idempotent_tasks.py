@@ -148,13 +148,12 @@ def test_two_runs_one_after_the_other_have_growing_fences(site, publish):
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_without_redis_the_database_keeps_the_claims(valkey, new_site, database, request):
-    valkey.client().flushall()
+def test_without_redis_the_database_keeps_the_claims(own_valkey, new_site, database, request):
     url = None
     if database == "postgresql":
         name = request.getfixturevalue("postgres_database")
         url = request.getfixturevalue("postgres").url(name)
-    site = new_site(valkey.url, database_url=url, STATE_URL="django-db", LEASE_SECONDS=LEASE_SECONDS)
+    site = new_site(own_valkey.url, database_url=url, STATE_URL="django-db", LEASE_SECONDS=LEASE_SECONDS)
     worker = site.start_worker(processes=2)
     gate = site.new_gate()
     first = site.tasks["probe.once"].delay("in the database", str(gate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import redis
@@ -166,6 +167,19 @@ class TestKnowledge:
         known.read(client.execute_command)
 
         assert told == [True, True]
+
+    def test_a_worker_that_fails_to_tell_what_runs_knows_all_the_same(
+        self, known: CancelledTasks, client: redis.Redis
+    ) -> None:
+        def fail(_: Any) -> None:
+            raise LookupError("planned")
+
+        known.on_new = fail
+        cancel(client, "a")
+
+        known.read(client.execute_command)
+
+        assert "a" in known
 
     def test_the_holder_s_answer_is_for_the_last_cancellation(
         self, known: CancelledTasks, client: redis.Redis

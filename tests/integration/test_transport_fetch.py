@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from taskyard.errors import ConfigurationError
+from taskyard.transport import undecodable
 from taskyard.transport.keys import LeaseKeys
 from taskyard.transport.scripts import script
 from tests.support.leased_kombu import connect, consume, drain, leased, publish
@@ -200,6 +201,16 @@ def test_basic_get_leases_and_acknowledges_at_once(server: RedisServer, client: 
         assert channel.basic_get("jobs") is None
 
 
+@pytest.fixture
+def no_store() -> Iterator[None]:
+    """Without a dead letter store; Django, which the tests set up, has registered one."""
+    before = list(undecodable._sinks)
+    undecodable.set_undecodable_sink(None)
+    yield
+    undecodable._sinks[:] = before
+
+
+@pytest.mark.usefixtures("no_store")
 def test_undecodable_message_is_set_aside_and_the_next_one_delivered(
     server: RedisServer, client: redis.Redis
 ) -> None:

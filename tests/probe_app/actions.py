@@ -20,17 +20,22 @@ from tests.probe_app.letter_actions import (
     replay_the_rest,
     stop_replaying,
 )
-from tests.probe_app.long_actions import cancel
+from tests.probe_app.letter_plans import purge_and_measure, read_for
+from tests.probe_app.long_actions import cancel, cancel_in_transaction, manage
 from tests.probe_app.shop_actions import log_in, order
 
 __all__ = [
     "bulk_state",
     "cancel",
+    "cancel_in_transaction",
     "die_while_publishing",
     "fail_eagerly_in_transaction",
     "log_in",
+    "manage",
     "order",
     "publish_from_threads",
+    "purge_and_measure",
+    "read_for",
     "replay_all",
     "replay_at_once",
     "replay_dead_letter",

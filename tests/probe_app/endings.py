@@ -26,6 +26,12 @@ def end_by_age(self: Any, key: str) -> None:
     raise PlannedError("still not there")
 
 
+@shared_task(name="probe.end_by_count", bind=True, retry=Fixed(seconds=1, max_retries=0))
+def end_by_count(self: Any, key: str) -> None:
+    record_run(self, "start", key)
+    raise PlannedError("enough")
+
+
 @shared_task(name="probe.end_at_once", bind=True, retry=Fixed(seconds=1, never_on=(PlannedError,)))
 def end_at_once(self: Any, key: str) -> None:
     record_run(self, "start", key)

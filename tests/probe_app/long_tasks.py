@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from celery import shared_task
+from django.db import transaction
 
-from taskyard import Fixed, LongTask, Never
+from taskyard import Fixed, LongTask, Never, Snooze
 from tests.probe_app.recording import record_run
 
 # A task that holds on for longer than any limit in the tests, if nothing stops it.
@@ -50,6 +51,39 @@ def long_polite(self: Any, key: str) -> str:
             record_run(self, "end", key)
             break
     return "in order"
+
+
+@shared_task(name="probe.long_deaf", base=LongTask, bind=True, retry=Never(), ignore_result=False)
+def long_deaf(self: Any, key: str) -> str:
+    """Report in a loop that lets no exception through, until the first one has come."""
+    record_run(self, "start", key)
+    for _ in _turns():
+        try:
+            self.progress(1)
+        except Exception as error:
+            record_run(self, "swallowed", key, error=type(error).__name__)
+            break
+    record_run(self, "end", key)
+    return "as if nothing had happened"
+
+
+@shared_task(name="probe.long_transaction", base=LongTask, bind=True, retry=Never())
+def long_transaction(self: Any, key: str, gate: str) -> None:
+    """Leave a checkpoint in a transaction that lasts until the gate opens, then report."""
+    with transaction.atomic():
+        self.checkpoint(1)
+        record_run(self, "start", key)
+        for _ in _turns():
+            if Path(gate).exists():
+                break
+    for _ in _turns():
+        self.progress(2)
+
+
+@shared_task(name="probe.snooze_for_long", bind=True, retry=Never())
+def snooze_for_long(self: Any, key: str) -> None:
+    record_run(self, "start", key)
+    raise Snooze(3600, "not today")
 
 
 @shared_task(name="probe.long_fail", base=LongTask, bind=True, retry=SOON)

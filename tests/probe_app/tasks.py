@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from taskyard import Cancel, Fixed, Never, Snooze
 from taskyard.correlation import current_correlation_id
 from tests.probe_app import (
+    abnormal,
     breaking,
     canvas,
     endings,
@@ -25,6 +26,7 @@ from tests.probe_app import (
 from tests.probe_app.recording import record_run
 
 __all__ = [
+    "abnormal",
     "breaking",
     "canvas",
     "endings",

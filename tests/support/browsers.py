@@ -30,15 +30,19 @@ NOT_ASKED_FOR = "/favicon.ico"
 expect.set_options(timeout=TIMEOUT_MS)
 
 
-@contextmanager
-def running_chromium() -> Iterator[Browser]:
-    """Start the browser, and end it with the block.
+def require_chromium() -> None:
+    """Return if the browser is installed.
 
     Raises:
-        MissingServiceError: it is not installed.
+        MissingServiceError: it is not.
     """
     if not PROGRAM.exists():
         raise MissingServiceError(f"{PROGRAM} is missing. Install it with: apt-get install chromium")
+
+
+@contextmanager
+def running_chromium() -> Iterator[Browser]:
+    """Start the browser, and end it with the block."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(PROGRAM), args=list(ARGUMENTS))
         try:

@@ -68,10 +68,14 @@ def counted(**fault: Any) -> dict[str, int]:
 
 
 @contextmanager
-def unreachable_broker(settings: Any) -> Iterator[None]:
-    """Have an application whose broker takes nothing as the current one, with the same probe task."""
+def unreachable_broker(settings: Any, *, port: int = 1) -> Iterator[None]:
+    """Have an application whose broker takes nothing as the current one, with the same probe task.
+
+    Args:
+        port: where it listens; nobody does on the first.
+    """
     before = current_app._get_current_object()
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+    settings.CELERY_BROKER_URL = f"redis://127.0.0.1:{port}/0"
     settings.CELERY_BROKER_TRANSPORT = "taskyard.transport.redis:Transport"
     app = create_app("down", settings=build_settings({"PUBLISH_TIMEOUT_SECONDS": 0.2}), set_as_current=False)
     # now, while the settings above are in force

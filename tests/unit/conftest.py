@@ -63,6 +63,8 @@ def make_app(settings: Any, clock: FrozenClock) -> Iterator[Callable[..., Any]]:
         assert app.conf.broker_url == settings.CELERY_BROKER_URL
         # by default Celery gives a task declared here to every other application of the process, too
         app.task = partial(app.task, shared=False)
+        # a unit test asks no server, least of all that of a platform which happens to run here
+        app.state_store = MemoryStore(clock)
         made.append(app)
         return app
 
@@ -118,9 +120,8 @@ def events(caplog: pytest.LogCaptureFixture) -> Callable[[], list[Any]]:
 
 
 @pytest.fixture
-def store(memory_app: Any, clock: FrozenClock) -> MemoryStore:
+def store(memory_app: Any) -> MemoryStore:
     """The state store of `memory_app`, in memory."""
-    memory_app.state_store = MemoryStore(clock)
     return memory_app.state_store
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import pytest
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
@@ -40,6 +41,20 @@ class TestParameters:
         assert (breaker.failure_rate, breaker.minimum_calls, breaker.window_seconds) == (0.5, 20, 60)
         assert (breaker.open_seconds, breaker.longest_open_seconds) == (30, 300)
         assert (breaker.probes, breaker.recovery_seconds) == (1, 60)
+
+    def test_a_misspelt_parameter_is_refused_in_one_line(self):
+        with pytest.raises(TaskDefinitionError) as refused:
+            Breaker("payments", open_second=5)
+
+        assert str(refused.value).startswith(
+            "Breaker has the unknown parameter 'open_second'. Did you mean 'open_seconds'? "
+            "Its parameters are: name, "
+        )
+
+    def test_it_can_be_changed_into_another_one_and_pickled(self):
+        breaker = dataclasses.replace(Breaker("payments"), probes=2)
+
+        assert pickle.loads(pickle.dumps(breaker)) == Breaker("payments", probes=2)
 
     def test_it_cannot_be_changed(self):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -228,6 +228,28 @@ class TestLongAndMarkedKeys:
 
         assert key(task, "card", 7, card=CARD) != before
 
+    @pytest.mark.parametrize("fallbacks", [[], ["the oldest one"]])
+    def test_a_new_secret_key_in_front_leaves_the_hash_as_it_is(self, declare, settings, fallbacks):
+        task = declare(charge, redact=("card",))
+        settings.SECRET_KEY_FALLBACKS = fallbacks
+        before = key(task, "card", 7, card=CARD)
+
+        settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY, *fallbacks]
+        settings.SECRET_KEY = "another one"
+
+        assert key(task, "card", 7, card=CARD) == before
+
+    def test_it_is_made_with_the_oldest_of_the_keys(self, make_app, settings):
+        def key_with(*keys):
+            app = make_app(ENCRYPTION_KEYS=keys)
+            app.task(name="outcome.probe", redact=("card",))(charge)
+            return key(app.tasks["outcome.probe"], "card", 7, card=CARD)
+
+        old, new = "the old key, long enough", "the new key, long enough"
+
+        assert key_with() == key_with(settings.SECRET_KEY) == key_with(old, settings.SECRET_KEY)
+        assert key_with(old) == key_with(new, old) != key_with(new)
+
     def test_an_argument_that_is_not_marked_shows(self, declare):
         task = declare(charge, redact=("card",))
 
@@ -289,3 +311,20 @@ class TestTheDeclaration:
     def test_what_cannot_is_refused_with_what_to_write(self, task, spec, problem):
         with pytest.raises(TaskDefinitionError, match=problem):
             check_key_spec(type(task), "singleton_key", spec)
+
+
+@pytest.mark.parametrize("spec", ["{order_id}-{kind}", "{order_id}-{address[city]}-{day:%Y}-{kind:s}"])
+@pytest.mark.parametrize("empty", [None, ""])
+def test_the_field_of_a_template_that_is_empty_is_named(task, spec, empty):
+    call = {"day": DAY, "address": {"city": "Oslo"}}
+
+    with pytest.raises(ArgumentError) as refused:
+        key(task, "{order_id}-{address[city]}", 7, address={"city": empty})
+    with pytest.raises(ArgumentError) as refused_first:
+        key(task, spec, empty, **call)
+
+    assert str(refused.value) == (
+        f"Task {task.name!r} has no key for this call: 'address[city]' gives None or an empty text. "
+        "Pass a value: without one, unrelated calls would count as the same."
+    )
+    assert "'order_id' gives None or an empty text" in str(refused_first.value)

@@ -278,3 +278,21 @@ def test_a_task_without_a_chord_asks_no_result_store(make_app, settings):
 
 def test_results_elsewhere_cannot_do_it(memory_app):
     assert not reopen_chord(memory_app, {"chord": {"task": "x"}, "group_id": "g"}, task_id="id-1")
+
+
+@pytest.mark.parametrize("limits", [(None, None), (20, None), (20, 10)])
+def test_a_retry_states_the_limits_of_the_caller_and_not_those_of_its_run(plain, limits):
+    """Those of the queue may have been changed meanwhile, because of this very failure."""
+    request = Context(
+        id="id-1",
+        args=[1],
+        kwargs={},
+        timelimit=[300, 270],
+        properties={"published_timelimit": limits},
+        delivery_info={"exchange": "default", "routing_key": "default"},
+    )
+
+    options = plain.signature_from_request(request, countdown=1).options
+
+    assert (options["time_limit"], options["soft_time_limit"]) == limits
+    assert plain.signature_from_request(request, time_limit=5).options["time_limit"] == 5

@@ -44,22 +44,36 @@ class TestTheCommand:
         call_command("claims", *words, stdout=out, **options)
         return out.getvalue()
 
-    def test_it_lists_who_holds_what_oldest_first(self, store):
-        header, *rows = [line.split() for line in self.run("list").splitlines()]
+    def test_it_lists_who_holds_what(self, store):
+        heading, claim, holder = self.run("list").splitlines()
 
-        assert header[:4] == ["kind", "task", "key", "state"]
-        assert [row[:4] for row in rows] == [
-            ["singleton", "reports.build", "north", "held"],
-            ["idempotent", "orders.charge", "7", "done"],
-            ["unique", "search.index", "7", "done"],
-        ]
-        assert rows[0][4:] == ["id-1", "bulk@host", "2026-03-01", "12:00:00", "9", "s", "1"]
-        assert rows[1][-3:] == ["3.0", "days", "0"]
+        assert heading.split() == ["state", "since", "(UTC)", "ends", "in", "duplicates", "claim"]
+        assert claim.split() == ["held", "2026-03-01", "12:00:00", "9", "s", "1", SINGLETON]
+        assert holder.strip() == "by id-1 on bulk@host"
+
+    def test_what_is_remembered_is_shown_when_asked_for_the_oldest_first(self, store):
+        text = self.run("list", "--all")
+
+        keys = [line.split()[-1] for line in text.splitlines()[1::2]]
+        assert keys == [SINGLETON, "idempotent:orders.charge:7", "unique:search.index:7"]
+        assert "3.0 days           0  unique:search.index:7" in text
+
+    def test_a_line_fits_a_terminal_of_100_columns(self, store):
+        store.force_release(SINGLETON)
+        key = "singleton:imports.load_customers:7b1c2e4a-north-eu"
+        holder = {"task_id": "9b0a3a0e-4c6e-4dc5-90d1-2f4a0a8c5c11", "worker": "bulk@worker-3.eu.example.org"}
+        store.acquire(key, owner="a", holder=holder, lease_seconds=10)
+
+        text = self.run("list")
+
+        assert max(map(len, text.splitlines())) <= 100
+        assert holder["task_id"] in text
 
     @pytest.mark.parametrize(
         ("words", "keys"),
         [
-            (["--kind", "idempotent"], ["7"]),
+            (["--kind", "idempotent", "--all"], ["7"]),
+            (["--kind", "idempotent"], []),
             (["--task", "reports.build"], ["north"]),
             (["--prefix", "singleton:reports."], ["north"]),
             (["--state", "done"], ["7", "7"]),
@@ -87,7 +101,10 @@ class TestTheCommand:
         }
 
     def test_nothing_there(self, store):
-        assert self.run("list", "--task", "none.such") == "No claim is held or remembered there.\n"
+        assert self.run("list", "--task", "none.such").startswith(
+            "No claim is held there; `claims list --all`"
+        )
+        assert self.run("list", "--task", "none.such", "--all") == "No claim is held or remembered there.\n"
 
     def test_a_release_asks_first_and_says_who_held_it(self, store, monkeypatch):
         asked = []

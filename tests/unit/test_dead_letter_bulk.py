@@ -316,7 +316,8 @@ def test_with_the_broker_away_none_begins_or_goes_on(settings, work):
     [
         ({"queue": "nowhere"}, "No open dead letter matches"),
         ({"status": "replayed"}, "Only open dead letters can be replayed"),
-        ({"sample": -1}, "sample=-1. Give 0 or more"),
+        ({"sample": -1}, "sample=-1. Give 0 to 1,000,000"),
+        ({"sample": 10**20}, "Give 0 to 1,000,000"),
         ({"rate": 0}, r"rate_per_second=0. Give 0.01 to 1000"),
         ({"rate": 5000}, r"rate_per_second=5000. Give 0.01 to 1000"),
     ],

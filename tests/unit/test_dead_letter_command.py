@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import getpass
-import io
-import json
 import socket
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from taskyard.deadletters.console.arguments import moment
 from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction
 from tests.support.letters import CARD, SECRET, TASK, letter, letters
+from tests.support.letters_command import as_json, deadletters
 
 pytestmark = pytest.mark.usefixtures("letter_app")
 
@@ -37,17 +36,6 @@ def answers(monkeypatch):
     return give
 
 
-def deadletters(*words):
-    """Run the command, and return what it writes."""
-    out = io.StringIO()
-    call_command("deadletters", *map(str, words), stdout=out, stderr=out)
-    return out.getvalue()
-
-
-def as_json(*words):
-    return json.loads(deadletters(*words, "--json"))
-
-
 def statuses():
     return sorted(DeadLetter.objects.values_list("status", flat=True))
 
@@ -58,7 +46,7 @@ class TestList:
 
         text = deadletters("list")
 
-        assert f"{row.pk}  {row.created_at:%Y-%m-%d %H:%M}  high      retries_exhausted  {TASK}" in text
+        assert f"{row.pk}  {row.created_at:%Y-%m-%d %H:%M:%S}  high      retries_exhausted  {TASK}" in text
         assert "ConnectionError: refused" in text
         assert "1 of 1 open dead letter." in text
 
@@ -152,11 +140,20 @@ class TestShow:
             "OSError: x",
             "Traceback ...",
             row.fingerprint,
-            '"tenant": "acme"',
+            'Arguments\norder:           7\ncard:            "******"\n',
+            "first_published_at: 1970-01-01 00:00:01 UTC",
+            "tenant:          acme",
+            "Runs (UTC)\n  1  2023-11-14 22:13:20  high@host  OSError: x",
+            f"written:         {row.created_at:%Y-%m-%d %H:%M:%S} UTC",
         ):
             assert shown in text
-        assert '{"card": "******"}' in text
         assert CARD not in text
+
+    def test_the_audit_names_the_arguments_of_an_edited_replay(self, take_messages):
+        row = letter()
+        deadletters("replay", row.pk, "--args", "[8]", "--who", "ann")
+
+        assert "order: 7 \N{RIGHTWARDS ARROW} 8" in deadletters("show", row.pk)
 
     def test_what_is_encrypted_is_shown_when_asked_for_and_that_is_kept(self):
         row = letter(SECRET)
@@ -174,6 +171,15 @@ class TestShow:
 
 
 class TestReplay:
+    @pytest.mark.parametrize(("words", "is_logged"), [((), False), (("--verbosity", "2"), True)])
+    def test_the_answer_stands_alone_unless_more_is_asked_for(self, take_messages, caplog, words, is_logged):
+        row = letter()
+
+        text = deadletters(*words, "replay", row.pk)
+
+        assert text.startswith(f"Dead letter {row.pk} is replayed as task ")
+        assert ("dead letter replayed" in caplog.text) is is_logged
+
     def test_by_id_at_once(self, take_messages):
         row = letter()
 
@@ -270,7 +276,7 @@ class TestDiscard:
 
     def test_it_can_be_taken_back(self):
         (row,) = letters(1)
-        deadletters("discard", row.pk, "--because", "a test", "--yes")
+        deadletters("discard", row.pk, "--why", "a test", "--yes")
 
         assert deadletters("reopen", row.pk, "--yes") == "1 dead letter opened again.\n"
         assert statuses() == ["open"]
@@ -302,24 +308,37 @@ class TestPurge:
         assert as_json("purge", "--older-than", "1.5", "--yes") == {"purged": 1}
 
 
-class TestBulkReplays:
-    def bulk(self, **values):
-        return BulkReplay.objects.create(up_to_id=1, total=10, started_by="ann", **values)
+class TestImpossibleValues:
+    """What can never be right is refused at once, in a sentence."""
 
-    def test_they_are_listed_with_their_progress(self):
-        self.bulk(state="waiting", replayed=4, failed=1, last_error="Dead letter 3 cannot be replayed: why")
+    @pytest.mark.parametrize(
+        ("words", "complaint"),
+        [
+            (["replay", "1", "--kwargs", '["a"]'], "not a JSON object"),
+            (["replay", "1", "--args", '{"a": 1}'], "not a JSON list"),
+            (["replay", "1", "--args", "[" * 100_000], "nested too deeply"),
+            (["list", "--limit", "99999999999999999999"], "is not 1 to 1,000,000"),
+            (["groups", "--limit", "99999999999999999999"], "is not 1 to 1,000,000"),
+            (["replay", "--all", "--sample=-4"], "-4 is not 0 to 1,000,000"),
+            (["replay", "--all", "--yes", "--sample", "99999999999999999999"], "is not 0 to 1,000,000"),
+            (["replay", "--all", "--rate", "nan"], "nan is not 0.01 to 1000"),
+        ],
+        ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+    )
+    def test_it_is_refused_before_anything_is_asked(self, answers, words, complaint):
+        asked = answers("1")
+        letter()
 
-        text = deadletters("replays")
+        with pytest.raises(CommandError, match=complaint):
+            deadletters(*words)
 
-        assert "waiting" in text
-        assert "4 of        10        1  ann" in text
-        assert "Dead letter 3 cannot be replayed: why" in text
+        assert asked == []
+        assert BulkReplay.objects.count() == 0
 
-    def test_go_on_and_stop(self, take_messages):
-        bulk = self.bulk(state="waiting")
+    def test_arguments_that_no_message_can_carry_are_an_error_of_their_letter(self):
+        row = letter()
 
-        assert "goes on, 10 a second" in deadletters("go-on", bulk.pk)
-        assert len(take_messages("low")) == 1
-        assert "is stopped" in deadletters("stop", bulk.pk)
-        with pytest.raises(CommandError, match=f"Bulk replay {bulk.pk} cannot be stopped: stopped"):
-            deadletters("stop", bulk.pk)
+        with pytest.raises(CommandError, match="1 of 1 cannot be replayed"):
+            deadletters("replay", row.pk, "--args", "[" * 900 + "]" * 900)
+
+        assert statuses() == ["open"]

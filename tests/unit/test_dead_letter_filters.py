@@ -33,8 +33,10 @@ def rows(db):
 
 
 def left(rows, **given):
-    """Return the names of the rows that a filter leaves."""
-    ids = set(DeadLetterFilter(**given).apply(DeadLetter.objects.all()).values_list("pk", flat=True))
+    """Return the names of the rows that a filter leaves, read in whatever order."""
+    letters, chosen = DeadLetter.objects.order_by("-pk"), DeadLetterFilter(**given)
+    ids = set(chosen.apply(letters).values_list("pk", flat=True))
+    assert set(chosen.apply(letters, newest_first=True).values_list("pk", flat=True)) == ids
     return {name for name, row in rows.items() if row.pk in ids}
 
 

@@ -55,9 +55,10 @@ def test_one_fault_asks_once_in_a_quarter_of_an_hour(connected, asked):
     assert len(asked()) == 2
 
 
-def test_it_asks_again_later(connected, asked):
+def test_it_asks_again_later(connected, asked, pass_time):
     first = letter()
     DeadLetter.objects.filter(pk=first.pk).update(created_at=first.created_at - timedelta(minutes=16))
+    pass_time(16 * 60)
     asked()
 
     letter(task_id="id-2")

@@ -6,13 +6,17 @@ import json
 import sys
 import textwrap
 import traceback
+from functools import partial
 from types import TracebackType
 
 import pytest
 
 from taskyard.errors import RedactedError
+from taskyard.tasks.call_keys import shortened
+from taskyard.tasks.definition import check_priority
 from taskyard.tasks.error_place import error_place, error_type
 from taskyard.tasks.plain_values import plain
+from taskyard.tasks.traceback import task_traceback
 
 HERE = "tests/unit/test_error_place.py"
 
@@ -62,6 +66,22 @@ def test_where_nothing_else_was_on_the_way_it_is_the_innermost_frame():
 
     assert error_place(error).startswith("json/decoder.py:")
     assert error_place(error).endswith(" in raw_decode")
+
+
+def test_an_error_that_the_kit_itself_has_raised_has_none():
+    error = caught(partial(check_priority, 17, where="Task 'x'"))
+    # as of a layer: nothing of the project on the way
+    error.__traceback__ = error.__traceback__.tb_next
+
+    assert error_place(error) == ""
+    assert task_traceback(error) is None
+
+
+def test_a_fault_of_the_kit_keeps_its_place():
+    error = caught(shortened, 7, 120)
+    error.__traceback__ = error.__traceback__.tb_next
+
+    assert error_place(error).startswith("taskyard/tasks/call_keys.py:")
 
 
 def test_an_error_that_was_never_raised_has_none():

@@ -148,7 +148,7 @@ class TestOtherEnds:
         with pytest.raises(PartnerError):
             run(idempotent(raising(PartnerError("boom")), retry=Never()), 7)
 
-        assert [failure.reason for failure in recorded_failures] == ["retries_exhausted"]
+        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
         assert store.read(KEY) is None
 
     def test_a_release_that_fails_changes_nothing_else(self, idempotent, store, events):
@@ -171,5 +171,7 @@ class TestUnusableKeys:
         ):
             run(counting(retry=Fixed(seconds=1)), value)
 
-        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
+        (failure,) = recorded_failures
+        assert (failure.reason, failure.error_place) == ("not_retryable", "")
+        assert len(failure.traceback.splitlines()) == 1
         assert counting.effects == store.calls == []

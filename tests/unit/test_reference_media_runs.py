@@ -125,6 +125,35 @@ def test_cancel_stops_between_two_pictures_and_keeps_what_is_finished(tmp_path):
     assert ImageSet.objects.get().done == 2
 
 
+def test_each_picture_is_reported_and_a_cancelled_task_stops_there(tmp_path):
+    image_set = image_set_of(tmp_path / "in", 3)
+    reports = []
+
+    def report(*how_far):
+        reports.append(how_far)
+        if len(reports) == 2:
+            raise Cancel("cancelled by ops")
+
+    with pytest.raises(Cancel):
+        services.resize_image_set(image_set.pk, report=report)
+
+    image_set.refresh_from_db()
+    assert reports == [(1, 3, "0.jpg"), (2, 3, "1.jpg")]
+    assert (image_set.state, image_set.done, image_set.note) == ("cancelled", 2, "cancelled by ops")
+
+
+def test_a_set_whose_task_never_started_says_that_it_is_cancelled(tmp_path):
+    waiting, done = image_set_of(tmp_path / "in", 1), image_set_of(tmp_path / "in", 1)
+    resize_image_set(done.pk)
+
+    for image_set in (waiting, done):
+        resize_image_set.on_cancelled("cancelled by ops", "task-id", [image_set.pk], {})
+
+    waiting.refresh_from_db()
+    done.refresh_from_db()
+    assert (waiting.state, waiting.note, done.state) == ("cancelled", "cancelled by ops", "done")
+
+
 def test_a_set_that_has_ended_cannot_be_cancelled(tmp_path):
     image_set = image_set_of(tmp_path / "in", 1)
     resize_image_set(image_set.pk)

@@ -138,7 +138,8 @@ def test_a_task_that_always_fails_ends_within_the_number_of_retries(policy, run_
 
     assert retries <= policy.max_retries
     assert policy.max_age_seconds is None or last_start <= policy.max_age_seconds
-    assert reason == "retries_exhausted" if retries == policy.max_retries else "age_exceeded"
+    exhausted = "not_retryable" if isinstance(policy, Never) else "retries_exhausted"
+    assert reason == (exhausted if retries == policy.max_retries else "age_exceeded")
 
 
 @given(
@@ -223,7 +224,7 @@ def test_zero_is_not_unset():
 
 
 def test_never_means_never():
-    assert decide(Never()) == Decision(None, "retries_exhausted")
+    assert decide(Never()) == Decision(None, "not_retryable")
     assert Never().delay_seconds(1) == 0
 
 
@@ -341,3 +342,14 @@ def test_policies_are_immutable():
 def test_a_decision_of_no_delay_is_a_retry():
     assert Decision(0.0).is_retry
     assert not Decision(None, "x").is_retry
+
+
+@pytest.mark.parametrize("policy", [Fixed, Exponential, Never])
+def test_a_misspelt_parameter_is_a_wrong_declaration(policy):
+    with pytest.raises(TaskDefinitionError) as refused:
+        policy(max_retry=5)
+
+    assert str(refused.value).startswith(
+        f"{policy.__name__} has the unknown parameter 'max_retry'. Did you mean 'max_retries'? "
+        "Its parameters are: "
+    )

@@ -50,7 +50,8 @@ class TestRetry:
         assert message.properties["priority"] == 8
 
     def test_celerys_own_bound_does_not_decide_again(self, declare, take_messages):
-        task = declare(retry=Fixed(seconds=0, max_retries=50), max_retries=1)
+        task = declare(retry=Fixed(seconds=0, max_retries=50))
+        assert task.max_retries == 3
 
         with pytest.raises(Retry):
             run(task, retries=49)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from celery.exceptions import MaxRetriesExceededError, Reject, Retry
 
-from taskyard import Fixed, Never
+from taskyard import Fixed, Never, Snooze
 from taskyard.correlation import current_correlation_id
 from taskyard.errors import OutOfMemoryError
 from taskyard.masking import MASK
@@ -111,6 +111,18 @@ class TestFinalFailure:
         assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
         assert take_messages() == []
 
+    def test_the_log_tells_the_next_run_in_short_numbers(self, declare, events):
+        with pytest.raises(Retry):
+            run(declare(raising(Snooze(0.18059337572644485))))
+
+        assert events()[-1]["next_run_in_seconds"] == 0.181
+
+    def test_without_any_retry_none_is_exhausted(self, declare, recorded_failures):
+        with pytest.raises(PartnerError):
+            run(declare(retry=Never()))
+
+        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
+
     def test_the_age_counts_from_the_first_publish(self, declare, recorded_failures):
         task = declare(retry=Fixed(seconds=1, max_retries=None, max_age_seconds=60))
 
@@ -177,7 +189,7 @@ class TestDrop:
         line = next(line for line in events() if line["event"] == "task dropped")
         assert (line["level"], line["reason"], line["error"]) == (
             "warning",
-            "retries_exhausted",
+            "not_retryable",
             "PartnerError",
         )
 
@@ -256,6 +268,22 @@ class TestThroughCelery:
         assert len(runs) == 3
         assert result.state == "FAILURE"
         assert len(recorded_failures) == 1
+
+    def test_an_eager_snooze_is_a_failure_and_not_a_run_without_end(self, declare, recorded_failures):
+        runs = []
+
+        def body():
+            runs.append(1)
+            raise Snooze(30, "not yet")
+
+        result = declare(body, retry=Fixed(seconds=0, max_retries=2)).apply()
+
+        assert len(runs) == 1
+        assert str(result.result) == (
+            "Task 'outcome.probe' is snoozed for 30 s: not yet, and an eager run cannot wait. Publish it to "
+            "a worker, or call it as a function: then Snooze reaches the caller."
+        )
+        assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
 
     def test_a_result_that_is_not_json_is_a_failure_that_is_kept(self, declare, recorded_failures):
         task = declare(do_nothing)

@@ -371,7 +371,7 @@ class TestTheDeclaration:
             singleton(**options)
 
     def test_the_options_need_the_base(self, declare):
-        with pytest.raises(TaskDefinitionError, match="unknown option 'singleton_key'"):
+        with pytest.raises(TaskDefinitionError, match=r"one of SingletonTask\. Give base=SingletonTask, too"):
             declare(singleton_key="")
 
     def test_a_lost_lock_can_be_asserted(self, singleton, store):

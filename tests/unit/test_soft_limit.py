@@ -68,9 +68,13 @@ def test_a_swallowed_limit_is_a_failure_that_says_so_and_where(declare, recorded
         run(declare(swallow, retry=Never()))
 
     (failure,) = recorded_failures
-    assert failure.reason == "retries_exhausted"
+    assert failure.reason == "not_retryable"
     assert failure.error.startswith("TimedOutError: Task 'outcome.probe' swallowed its soft time limit")
     assert "in swallow" in failure.traceback
+    assert failure.error_place == ""
+    # of the layers that have found it, nothing
+    assert "in watch_soft_limit" not in failure.traceback
+    assert "tasks/run.py" not in failure.traceback
 
 
 def test_it_is_retried_as_the_policy_says(declare, recorded_failures):
@@ -98,7 +102,7 @@ def test_a_limit_that_is_let_through_stays_what_it_is(declare, recorded_failures
         run(declare(reach_limit, retry=Never()))
 
     assert not isinstance(raised.value, TimedOutError)
-    assert [failure.reason for failure in recorded_failures] == ["retries_exhausted"]
+    assert [failure.reason for failure in recorded_failures] == ["not_retryable"]
 
 
 def test_another_error_after_the_limit_stays_what_it_is(declare, recorded_failures):

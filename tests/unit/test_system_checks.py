@@ -79,7 +79,8 @@ class TestEncryptionKeys:
 
     @pytest.fixture
     def marking(self):
-        @shared_task(name="checks.marking", redact=("card",))
+        # not shared: every application that a later test makes would have it
+        @current_app.task(name="checks.marking", redact=("card",), shared=False)
         def marking(card): ...
 
         yield

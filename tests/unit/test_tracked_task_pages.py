@@ -1,4 +1,4 @@
-"""Long and cancelled tasks in the admin: their progress, and the button that cancels one."""
+"""Tracked tasks in the admin: their progress, and the button that cancels one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from taskyard.deadletters.models import DeadLetter
 from taskyard.models import TrackedTask
 from taskyard.operations.tracked import LIMIT, what_follows
 from taskyard.tasks.cancellation import CancelOutcome
@@ -30,7 +31,9 @@ def log_in(db: None) -> Callable[..., Client]:
 
     def log_in(*permissions: str) -> Client:
         user = get_user_model().objects.create(username="anna", is_staff=True)
-        found = Permission.objects.filter(content_type__app_label="taskyard", codename__in=permissions)
+        found = Permission.objects.filter(
+            content_type__app_label__in=("taskyard", "deadletters"), codename__in=permissions
+        )
         assert len(found) == len(permissions)
         user.user_permissions.set(found)
         client = Client()
@@ -51,7 +54,7 @@ def anna(log_in: Callable[..., Client]) -> Client:
 
 
 def row(task_id: str = "task-1", **columns: Any) -> TrackedTask:
-    values = {"task_name": "media.process_set", "state": "running", "updated_at": timezone.now()}
+    values = {"task_name": "media.resize_image_set", "state": "running", "updated_at": timezone.now()}
     return TrackedTask.objects.create(task_id=task_id, **(values | columns))
 
 
@@ -74,7 +77,7 @@ def test_a_row_says_how_far_it_is_where_and_since_when(reader):
     response = reader.get(reverse(LIST))
 
     text = text_of(response)
-    assert "media.process_set task-1 running 340 of 1,000, resizing bulk@host" in text
+    assert "media.resize_image_set task-1 running 340 of 1,000, resizing bulk@host" in text
     changed, started = now - timedelta(minutes=5), now - timedelta(hours=1)
     assert f"{changed:%Y-%m-%d %H:%M:%S} 5 min ago started {started:%Y-%m-%d %H:%M:%S}" in text
     assert 'value="34"' in response.content.decode()
@@ -113,7 +116,7 @@ def test_a_filter_leaves_what_it_names_the_latest_on_top(reader):
     def found(**query: str) -> list[str]:
         return [shown.row.task_id for shown in reader.get(reverse(LIST), query).context["tasks"]]
 
-    assert found(task="media.process_set") == ["new", "old"]
+    assert found(task="media.resize_image_set") == ["new", "old"]
     assert found(state="succeeded") == ["ended"]
     assert found(task_id="old") == ["old"]
     assert found(task_id="none") == []
@@ -176,6 +179,31 @@ def test_strangers_are_asked_to_log_in_and_others_refused(client, log_in):
     assert nobody.post(reverse(CANCEL)).status_code == 403
 
 
+def test_the_row_and_the_dead_letter_lead_to_each_other(log_in):
+    client = log_in("view_trackedtask", "view_deadletter")
+    row("task-1", state="failed")
+    letter = DeadLetter.objects.create(task_id="task-1", task_name="media.resize_image_set", reason="poison")
+
+    tasks = client.get(reverse(LIST)).content.decode()
+    page = client.get(reverse("admin:deadletters_deadletter_change", args=[letter.pk])).content.decode()
+
+    assert (
+        f'href="/admin/deadletters/deadletter/{letter.pk}/change/">dead letter {letter.pk}</a> (open)'
+        in tasks
+    )
+    assert f'href="{reverse(LIST)}?task_id=task-1"' in page
+
+
+def test_who_may_not_see_dead_letters_gets_no_link(reader):
+    row("task-1", state="failed")
+    letter = DeadLetter.objects.create(task_id="task-1", reason="poison")
+
+    source = reader.get(reverse(LIST)).content.decode()
+
+    assert f"dead letter {letter.pk} (open)" in source
+    assert "/deadletters/" not in source.partition('id="tracked-tasks"')[2]
+
+
 @pytest.mark.parametrize(
     ("outcome", "sentence"),
     [
@@ -184,7 +212,8 @@ def test_strangers_are_asked_to_log_in_and_others_refused(client, log_in):
         ({"state": "finished"}, "The task t had ended before. Nothing follows."),
         (
             {"state": "unknown"},
-            "The task t is cancelled. No message of it was found; if there is one, it will not start.",
+            "Nothing is known of the task t: no message, no row, no result. "
+            "If it comes up within 30 days, it will not start.",
         ),
         (
             {"state": "unknown", "is_confirmed": False, "worker": "host:12"},

@@ -46,6 +46,8 @@ class TestTheDeclaration:
             ({"unique_for": 0}, r"unique_for=0\. Give seconds above 0 or a timedelta"),
             ({"unique_for": timedelta(-1)}, r"Give seconds above 0"),
             ({"unique_for": float("inf")}, r"Give seconds above 0"),
+            ({"unique_for": 1e30}, r"unique_for=1e\+30\. Give .*, up to 10 years"),
+            ({"unique_for": timedelta.max}, r"up to 10 years"),
             ({"unique_for": True}, r"Give seconds above 0"),
             ({"unique_for": "1 min"}, r"Give seconds above 0"),
             ({"unique_key": "tenant"}, r"has unique_key='tenant', but no unique_for\. Say"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
+from taskyard.declared_values import refuse_unknown_parameters
 from taskyard.errors import ClaimLostError, TaskDefinitionError, TimedOutError
 from taskyard.outcomes import Outcome
 
@@ -33,6 +34,7 @@ LONGEST_OPEN_FACTOR = 10
 Name = str | Callable[..., Any]
 
 
+@refuse_unknown_parameters
 @dataclass(frozen=True, slots=True)
 class Breaker:
     """A circuit breaker around what tasks call, shared by all worker processes.

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 from django.db import router
-from django.db.models import Max
+from django.db.models import Count, Max, Min
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.deadletters import transactions
@@ -21,12 +21,13 @@ from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter
 from taskyard.errors import DeadLetterError, DeadLetterNotPublishedError, PublishError
 
-__all__ = ["ACTIVE", "MAX_RATE", "go_on", "start_bulk_replay", "stop"]
+__all__ = ["ACTIVE", "MAX_RATE", "MAX_SAMPLE", "MIN_RATE", "go_on", "start_bulk_replay", "stop"]
 
 log = structlog.stdlib.get_logger("taskyard.dead_letter")
 
 State = BulkReplay.State
-MAX_RATE = 1000.0
+MIN_RATE, MAX_RATE = 0.01, 1000.0
+MAX_SAMPLE = 1_000_000
 
 
 def start_bulk_replay(
@@ -48,18 +49,20 @@ def start_bulk_replay(
     """
     _check(chosen, sample, rate_per_second)
     letters = chosen.apply(DeadLetter.objects.all()).order_by()
-    total, newest = letters.count(), letters.aggregate(newest=Max("pk"))["newest"]
-    if newest is None:
+    found = letters.aggregate(total=Count("pk"), oldest=Min("pk"), newest=Max("pk"))
+    if not found["total"]:
         raise DeadLetterError(
             f"No open dead letter matches the filter {chosen.as_dict()}. Nothing to replay."
         )
     bulk = BulkReplay.objects.create(
         state=State.SAMPLING if sample else State.RUNNING,
         filters=chosen.as_dict(),
-        up_to_id=newest,
+        up_to_id=found["newest"],
+        # from here on, and not from the first row of the table
+        last_id=found["oldest"] - 1,
         sample=sample,
         rate_per_second=rate_per_second,
-        total=total,
+        total=found["total"],
         started_by=actor[:150],
     )
     _publish_after_commit(bulk, undo=bulk.delete)
@@ -97,11 +100,11 @@ def _check(chosen: DeadLetterFilter, sample: int, rate_per_second: float) -> Non
         raise DeadLetterError(
             f"The filter has status={chosen.status!r}. Only open dead letters can be replayed."
         )
-    if sample < 0:
-        raise DeadLetterError(f"The bulk replay has sample={sample}. Give 0 or more.")
-    if not 0.01 <= rate_per_second <= MAX_RATE:
+    if not 0 <= sample <= MAX_SAMPLE:
+        raise DeadLetterError(f"The bulk replay has sample={sample}. Give 0 to {MAX_SAMPLE:,}.")
+    if not MIN_RATE <= rate_per_second <= MAX_RATE:
         raise DeadLetterError(
-            f"The bulk replay has rate_per_second={rate_per_second}. Give 0.01 to {MAX_RATE:g}."
+            f"The bulk replay has rate_per_second={rate_per_second}. Give {MIN_RATE:g} to {MAX_RATE:g}."
         )
 
 

@@ -15,6 +15,7 @@ import structlog
 from django.db.models import F, QuerySet
 
 from taskyard.clock import SYSTEM_CLOCK, Clock
+from taskyard.deadletters import statistics
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay, DeadLetter
 from taskyard.deadletters.replay import finish_replay, replay
@@ -177,6 +178,8 @@ def _settle(bulk: BulkReplay, *, is_done: bool) -> None:
     if is_done:
         changes = {"state": State.DONE, "finished_at": now}
     _mine(bulk).update(worked_at=now, is_working=False, **changes)
+    if is_done:
+        statistics.refresh(bulk.replayed)
     log.info(
         "bulk replay done" if is_done else "bulk replay waits after its sample",
         bulk=bulk.pk,

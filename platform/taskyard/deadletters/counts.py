@@ -55,15 +55,27 @@ def move(places: Iterable[Place], *, before: str, after: str | None) -> None:
     Args:
         places: fingerprint and queue of each letter.
     """
-    # always in the same order, so that two that do this at once do not wait for each other
-    for (fingerprint, queue), number in sorted(Counter(places).items()):
-        row = FaultCount.objects.filter(fingerprint=fingerprint, queue=queue).order_by("shard").first()
-        if row is None:
-            continue  # `repair` finds it
+    numbers = Counter(places)
+    if not numbers:
+        return
+    # Locked in one order, so that two that do this at once do not wait for each other.
+    rows = list(
+        FaultCount.objects.select_for_update()
+        .filter(fingerprint__in={fingerprint for fingerprint, _ in numbers})
+        .order_by("pk")
+        .values_list("pk", "fingerprint", "queue")
+    )
+    # what is not there, `repair` finds
+    row_of = {(fingerprint, queue): pk for pk, fingerprint, queue in reversed(rows)}
+    by_number: dict[int, list[int]] = {}
+    for place, number in numbers.items():
+        if place in row_of:
+            by_number.setdefault(number, []).append(row_of[place])
+    for number, pks in by_number.items():
         changes = {before: F(before) - number}
         if after is not None:
             changes[after] = F(after) + number
-        FaultCount.objects.filter(pk=row.pk).update(**changes)
+        FaultCount.objects.filter(pk__in=pks).update(**changes)
 
 
 def repair() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import router, transaction
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.deadletters import counts
+from taskyard.deadletters import counts, statistics
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import DeadLetter, DeadLetterAction
 from taskyard.errors import DeadLetterError
@@ -98,6 +98,7 @@ def _move(
             places = ((fingerprint, queue) for _, fingerprint, queue in mine)
             counts.move(places, before=str(chosen.status), after=to.value)
         moved += len(mine)
+    statistics.refresh(moved)
     return moved
 
 

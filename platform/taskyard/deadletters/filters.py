@@ -60,8 +60,12 @@ class DeadLetterFilter:
         """Whether the table of counts (`FaultCount`) knows how many letters it leaves."""
         return self.since is None and self.until is None and self.search is None and self.ids is None
 
-    def apply(self, letters: QuerySet[DeadLetter]) -> QuerySet[DeadLetter]:
-        """Return those of the letters that the filter leaves, in the order that they have."""
+    def apply(self, letters: QuerySet[DeadLetter], *, newest_first: bool = False) -> QuerySet[DeadLetter]:
+        """Return those of the letters that the filter leaves, in the order that they have.
+
+        Args:
+            newest_first: the caller reads them by falling id: the same letters, found faster.
+        """
         exact = {
             "queue": self.queue,
             "task_name": self.task,
@@ -73,7 +77,7 @@ class DeadLetterFilter:
             "pk__in": self.ids,
         }
         letters = letters.filter(**{name: value for name, value in exact.items() if value is not None})
-        if self.until is not None:
+        if self.until is not None and newest_first:
             letters = letters.filter(pk__lte=self._last_before_until())
         return letters if self.search is None else letters.filter(_found_by(self.search))
 
@@ -82,6 +86,8 @@ class DeadLetterFilter:
         letters = DeadLetter.objects.filter(created_at__lt=self.until).order_by()
         if self.status is not None:
             letters = letters.filter(status=self.status)
+        if self.since is not None:
+            letters = letters.filter(created_at__gte=self.since)
         # Coalesce: for the bare maximum, PostgreSQL walks the ids from the newest on, reading each row
         last = letters.values(none=Value(1)).annotate(last=Max(Coalesce("pk", Value(0)))).values("last")
         return Subquery(last)

@@ -1,10 +1,11 @@
 """Replay: a dead letter is published again, once, as the call that it was.
 
     open ──claim──► replaying ──publish──► replayed
-                        └──── broker does not take it ──► open
+                        └──── certainly not sent ──► open
 
-The claim is committed before the publish, and holds the id of the new task. A process that dies in between
-leaves `replaying`; after a minute the same message, with the same id, is published by whoever looks first: a
+The claim is committed before the publish, and holds the id of the new task and its edited arguments. A
+process that dies in between leaves `replaying`, and so does an answer of the broker that is lost: the message
+may have arrived. After a minute the same message, with the same id, is published by whoever looks first: a
 second call of `replay`, or the schedule (`recover_replays`). So a replay is sent at least once, by one click
 or by ten.
 """
@@ -23,13 +24,14 @@ from django.db.models import QuerySet
 
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.conf import get_settings
-from taskyard.deadletters import counts, transactions
-from taskyard.deadletters.models import DeadLetter, DeadLetterAction
+from taskyard.deadletters import counts, replay_audit, transactions
+from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.replay_message import Call, call_of, publish
 from taskyard.errors import (
     DeadLetterError,
     DeadLetterNotOpenError,
     DeadLetterNotPublishedError,
+    DeadLetterUnconfirmedError,
     TaskyardError,
 )
 from taskyard.sealing import seal
@@ -62,6 +64,8 @@ def replay(
 
     Raises:
         DeadLetterNotOpenError: it has been replayed or discarded already; says by whom and when.
+        DeadLetterUnconfirmedError: it may have been sent. After a minute the same call is sent again under
+            the same task id, by the schedule or by another replay.
         DeadLetterNotPublishedError: the broker did not take it; it is open again.
         DeadLetterError: it cannot be replayed: no such letter, unknown task, arguments that do not fit, ...
 
@@ -74,7 +78,6 @@ def replay(
     if letter.status != DeadLetter.Status.OPEN:
         raise _not_open(letter)
     call = call_of(letter, args=args, kwargs=kwargs)
-    # An earlier replay that the broker did not confirm may have arrived: then this one is the same task.
     task_id = letter.replay_task_id or uuid()
     _claim(letter, task_id, call, actor)
     transactions.after_commit(
@@ -90,7 +93,7 @@ def finish_replay(letter_id: int, *, actor: str) -> bool:
         whether it is replayed now; False for one that is open or discarded.
 
     Raises:
-        DeadLetterNotPublishedError: the broker did not take it; it is open again.
+        DeadLetterUnconfirmedError: the broker did not take it; it can be asked for again.
         DeadLetterError: it cannot be replayed any more.
     """
     letter = _find(letter_id)
@@ -139,10 +142,12 @@ def _claim(letter: DeadLetter, task_id: str, call: Call, actor: str) -> None:
         "resolved_by": actor[:150],
     }
     mine = DeadLetter.objects.filter(pk=letter.pk, status=DeadLetter.Status.OPEN)
-    if not _update(mine, letter, before=DeadLetter.Status.OPEN, changes=claim):
-        raise _not_open(_find(letter.pk))
-    for name, value in claim.items():
-        setattr(letter, name, value)
+    with transaction.atomic(using=router.db_for_write(DeadLetter)):
+        if not _update(mine, letter, before=DeadLetter.Status.OPEN, changes=claim):
+            raise _not_open(_find(letter.pk))
+        for name, value in claim.items():
+            setattr(letter, name, value)
+        replay_audit.begin(letter, call, actor)
 
 
 def _send_again(letter: DeadLetter, *, by: str) -> str:
@@ -158,11 +163,12 @@ def _send_again(letter: DeadLetter, *, by: str) -> str:
     try:
         call = call_of(letter)
     except DeadLetterError:
-        _give_back(letter)
+        _give_up(letter)
         raise
     log.warning("replay of a process that died is published again", letter=letter.pk, actor=by)
     transactions.after_commit(
-        lambda: _publish_and_finish(letter, call, letter.resolved_by), using=router.db_for_write(DeadLetter)
+        lambda: _publish_and_finish(letter, call, letter.resolved_by, is_again=True),
+        using=router.db_for_write(DeadLetter),
     )
     return letter.replay_task_id
 
@@ -173,15 +179,19 @@ def _refuse_if_alive(letter: DeadLetter) -> None:
         raise _not_open(letter)
 
 
-def _publish_and_finish(letter: DeadLetter, call: Call, actor: str) -> None:
+def _publish_and_finish(letter: DeadLetter, call: Call, actor: str, *, is_again: bool = False) -> None:
     try:
         if not call.is_edited:  # with other arguments it is another piece of work
             task = current_app.tasks.get(letter.task_name)
             carry_checkpoint(task, from_id=letter.task_id, to_id=letter.replay_task_id)
         publish(letter, call)
     except Exception as error:
-        _give_back(letter)
-        if is_broker_failure(error):
+        is_the_broker = is_broker_failure(error)
+        # nobody knows what came of the first attempt, whatever is said to this one
+        if getattr(error, "may_have_arrived", False) or (is_again and is_the_broker):
+            raise _unconfirmed(letter, error) from error
+        (_give_up if is_again else _give_back)(letter)
+        if is_the_broker:
             raise DeadLetterNotPublishedError(
                 f"Dead letter {letter.pk} was not replayed, it is open: {error}"
             ) from error
@@ -204,22 +214,42 @@ def _finish(letter: DeadLetter, call: Call, actor: str) -> None:
     with transaction.atomic(using=router.db_for_write(DeadLetter)):
         if not _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes):
             return  # somebody took it for dead and has finished it
-        kind = DeadLetterAction.Kind.EDIT_AND_REPLAY if call.is_edited else DeadLetterAction.Kind.REPLAY
-        detail: dict[str, Any] = {"task_id": letter.replay_task_id}
-        if call.is_edited:
-            detail["edited"] = list(call.edited)
-        DeadLetterAction.objects.create(letter=letter, kind=kind, actor=actor[:150], detail=detail)
+        replay_audit.finish(letter, call, actor)
+
+
+def _unconfirmed(letter: DeadLetter, error: Exception) -> DeadLetterUnconfirmedError:
+    task_id = letter.replay_task_id
+    return DeadLetterUnconfirmedError(
+        f"Dead letter {letter.pk} may have been sent as task {task_id}: look for it first (`manage.py tasks "
+        f"show {task_id}`). {STALE_AFTER.seconds} s from now, replaying it again sends the same call under "
+        f"the same id, and so does the schedule. {error}"
+    )
+
+
+def _give_up(letter: DeadLetter) -> None:
+    """Open one again that may have been sent, and cannot be sent again: its trace stays.
+
+    The next replay may be another call, so it gets another id.
+    """
+    _open_again(letter, replay_task_id="")
 
 
 def _give_back(letter: DeadLetter) -> None:
-    """Open it again. The task id stays: the message may have arrived all the same."""
+    """Open it again: nothing was sent."""
+    with transaction.atomic(using=router.db_for_write(DeadLetter)):
+        if _open_again(letter):
+            replay_audit.drop(letter)
+
+
+def _open_again(letter: DeadLetter, **more: Any) -> bool:
     changes = {
         "status": DeadLetter.Status.OPEN,
         "replay_sealed": "",
         "resolved_at": None,
         "resolved_by": "",
+        **more,
     }
-    _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes)
+    return _update(_in_hand(letter), letter, before=DeadLetter.Status.REPLAYING, changes=changes)
 
 
 def _in_hand(letter: DeadLetter) -> QuerySet[DeadLetter]:
@@ -253,7 +283,8 @@ def _not_open(letter: DeadLetter) -> DeadLetterError:
         case DeadLetter.Status.REPLAYING:
             text = (
                 f"is being replayed: by {who} since {when} as task {letter.replay_task_id}. "
-                f"If that is not done {STALE_AFTER.seconds} s later, replay it again."
+                f"If that is not done {STALE_AFTER.seconds} s later, replay it again: that sends the same "
+                "call under the same id."
             )
         case _:
             text = "was open again just now. Ask once more."

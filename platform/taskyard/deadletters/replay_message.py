@@ -8,17 +8,19 @@ from typing import Any
 
 from taskyard.conf import get_settings
 from taskyard.correlation import HEADER as CORRELATION_HEADER
-from taskyard.deadletters.contents import restored, true_content
+from taskyard.deadletters.changes import audited_changes
+from taskyard.deadletters.contents import Content, restored, shown_content, true_content
 from taskyard.deadletters.masked_edits import with_true_values
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.registry import require_task
 from taskyard.deadletters.service import REPLAY_OF
-from taskyard.errors import DeadLetterError, UnsealingError
+from taskyard.errors import ArgumentError, DeadLetterError, UnsealingError
 from taskyard.masking import MASK
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.sealing import unseal
 from taskyard.tasks import canvas_parts
 from taskyard.tasks.chord_parts import reopen_chord
+from taskyard.tasks.plain_values import plain
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, PUBLISHED_AT, published_now
 from taskyard.tasks.signature_fit import misfit, signature_text
 
@@ -73,6 +75,7 @@ class Call:
         args, kwargs: as JSON has them.
         options: of `apply_async`.
         edited: the names of what differs from the dead letter: "args", "kwargs".
+        changes: the same argument by argument, as it may be shown: name, before, after.
     """
 
     task: Any
@@ -80,6 +83,7 @@ class Call:
     kwargs: dict[str, Any]
     options: Mapping[str, Any]
     edited: tuple[str, ...] = ()
+    changes: Sequence[Mapping[str, str]] = ()
 
     @property
     def is_edited(self) -> bool:
@@ -105,16 +109,35 @@ def call_of(
     truth = true_content(letter)
     if args is None and kwargs is None and letter.replay_sealed:
         args, kwargs = _edited_before(letter)
+    # before anything walks through them: they may be nested without end
+    _check_publishable(task, args or (), kwargs or {}, where=where)
     new_args = list(truth.args) if args is None else with_true_values(list(args), truth.args, path="args")
     new_kwargs = (
         dict(truth.kwargs) if kwargs is None else with_true_values(dict(kwargs), truth.kwargs, path="kwargs")
     )
     if not letter.sealed and not letter.sealed_raw:
         _refuse_masks(letter, new_args, new_kwargs)
+    if args is not None or kwargs is not None:
+        # with the hidden values in their places it may be too large
+        _check_publishable(task, new_args, new_kwargs, where=where)
     check_arguments_fit(task, new_args, new_kwargs, where=where)
     changes = {"args": new_args != truth.args, "kwargs": new_kwargs != truth.kwargs}
     edited = tuple(name for name, is_changed in changes.items() if is_changed)
-    return Call(task, new_args, new_kwargs, _options(letter, task, truth.canvas), edited)
+    told = _changes(letter, task, truth, Content(new_args, new_kwargs)) if edited else ()
+    return Call(task, new_args, new_kwargs, _options(letter, task, truth.canvas), edited, told)
+
+
+def _check_publishable(task: Any, args: Sequence[Any], kwargs: Mapping[str, Any], *, where: str) -> None:
+    try:
+        task.app.check_arguments(task.name, args, dict(kwargs))
+    except ArgumentError as error:
+        raise DeadLetterError(f"{where} cannot be replayed with these arguments: {error}") from error
+
+
+def _changes(letter: DeadLetter, task: Any, truth: Content, new: Content) -> Sequence[Mapping[str, str]]:
+    args, kwargs = canvas_parts.shown_call(letter.task_name, new.args, new.kwargs, task.app)
+    shown_new = Content(plain(args), plain(kwargs))
+    return audited_changes(letter.task_name, truth, new, shown_content(letter), shown_new)
 
 
 def check_arguments_fit(

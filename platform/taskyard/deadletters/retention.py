@@ -8,7 +8,7 @@ from django.db import router, transaction
 from django.db.models import QuerySet
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.deadletters import counts
+from taskyard.deadletters import counts, statistics
 from taskyard.deadletters.models import BulkReplay, DeadLetter, DeadLetterAction
 
 RESOLVED = (DeadLetter.Status.REPLAYED, DeadLetter.Status.DISCARDED)
@@ -32,7 +32,7 @@ def purge_resolved(*, older_than: timedelta, chunk_size: int = CHUNK_SIZE) -> in
                 .values_list("pk", "fingerprint", "queue", "status")[:chunk_size]
             )
             if not chunk:
-                return purged
+                break
             ids = [pk for pk, *_ in chunk]
             # Statement by statement: Django's cascade would first read whole rows, tracebacks and all.
             DeadLetterAction.objects.filter(letter_id__in=ids).delete()
@@ -41,6 +41,8 @@ def purge_resolved(*, older_than: timedelta, chunk_size: int = CHUNK_SIZE) -> in
             for status in RESOLVED:
                 places = ((fingerprint, queue) for _, fingerprint, queue, its in chunk if its == status)
                 counts.move(places, before=status.value, after=None)
+    statistics.refresh(purged)
+    return purged
 
 
 def purgeable(*, older_than: timedelta) -> QuerySet[DeadLetter]:

@@ -104,17 +104,20 @@ def check_dead_letters(_: Settings) -> list[Finding]:
                 "Add it and migrate.",
             )
         ]
-    from taskyard.deadletters.models import DeadLetter
+    from taskyard.deadletters.filters import DeadLetterFilter
+    from taskyard.deadletters.groups import count_letters
 
     try:
-        count = DeadLetter.objects.count()
+        count = count_letters(DeadLetterFilter())
     except Exception as error:
         return [
             Finding("dead letters", "error", f"not readable: {type(error).__name__}", "Run: make migrate")
         ]
     if count:
         return [
-            Finding("dead letters", "warning", str(count), "Look at them: /admin/deadletters/deadletter/")
+            Finding(
+                "dead letters", "warning", f"{count:,} open", "Look at them: manage.py deadletters groups"
+            )
         ]
     return [Finding("dead letters", "ok", "none")]
 

@@ -81,7 +81,7 @@ def configure_logging(settings: Settings) -> None:
             # At INFO they talk about every request or connection.
             "loggers": {
                 **{name: {"level": quiet} for name in ("httpx", "httpcore", "amqp", "kombu", "PIL")},
-                # At DEBUG they write whole messages, with the arguments of their tasks, and what tasks return.
+                # At DEBUG they write whole messages, with all arguments, and what tasks return.
                 **{name: {"level": quiet} for name in ("celery.pool", "celery.concurrency")},
                 # billiard's; it propagates only until billiard makes its pool
                 "multiprocessing": {"handlers": ["stderr"], "level": quiet, "propagate": False},

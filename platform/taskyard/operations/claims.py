@@ -144,7 +144,7 @@ def release_claim(store: StateStore, key: str, *, who: str, fence: int | None = 
     if claim is None:
         return None
     released = shown(claim)
-    log.warning("claim released by hand", key=key, who=who, was=released.held_by, state=claim.state)
+    log.info("claim released by hand", key=key, who=who, was=released.held_by, state=claim.state)
     return released
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from taskyard.models import TrackedTask
-from taskyard.tasks.cancellation import CancelOutcome
+from taskyard.tasks.cancellation import DAY_SECONDS, HOLD_SECONDS, CancelOutcome
 from taskyard.wording import ago, utc
 
 LIMIT = 100
@@ -22,6 +23,7 @@ class ShownTask:
         percent: None where the task has named no total.
         cancelled: who has cancelled it and why, or "".
         can_be_cancelled: it has not ended, and nobody has cancelled it.
+        letter: its newest dead letter, or None.
     """
 
     row: TrackedTask
@@ -32,6 +34,7 @@ class ShownTask:
     started: str
     cancelled: str
     can_be_cancelled: bool
+    letter: Any = None
 
 
 def find_tasks(*, state: str = "", task: str = "", task_id: str = "") -> list[TrackedTask]:
@@ -45,17 +48,18 @@ def find_tasks(*, state: str = "", task: str = "", task_id: str = "") -> list[Tr
     return list(rows.defer("checkpoint").order_by("-updated_at")[: LIMIT + 1])
 
 
-def shown_task(row: TrackedTask, now: datetime) -> ShownTask:
+def shown_task(row: TrackedTask, now: datetime, letter: Any = None) -> ShownTask:
     """Return what the list shows of a row."""
     return ShownTask(
         row=row,
-        progress=_progress(row),
+        progress=progress_of(row),
         percent=_percent(row),
         updated=utc(row.updated_at),
         updated_ago=ago(row.updated_at, now),
         started=utc(row.started_at) if row.started_at else "",
         cancelled=_cancelled(row),
         can_be_cancelled=row.state in (State.WAITING, State.RUNNING) and row.cancel_requested_at is None,
+        letter=letter,
     )
 
 
@@ -66,7 +70,10 @@ def what_follows(outcome: CancelOutcome) -> str:
         "waiting": f"{task} is cancelled: it will not start.",
         "running": f"{task} is cancelled: its run has been told, and ends soon.",
         "finished": f"{task} had ended before. Nothing follows.",
-        "unknown": f"{task} is cancelled. No message of it was found; if there is one, it will not start.",
+        "unknown": (
+            f"Nothing is known of {task[0].lower()}{task[1:]}: no message, no row, no result. "
+            f"If it comes up within {HOLD_SECONDS / DAY_SECONDS:.0f} days, it will not start."
+        ),
     }[outcome.state]
     if not outcome.is_confirmed:
         worker = f" {outcome.worker}" if outcome.worker else ""
@@ -80,7 +87,8 @@ def what_follows(outcome: CancelOutcome) -> str:
     return told
 
 
-def _progress(row: TrackedTask) -> str:
+def progress_of(row: TrackedTask) -> str:
+    """Return how far the task has come, and what it is doing; "" if it has said nothing."""
     figures = ""
     if row.done is not None:
         figures = f"{row.done:,}" if row.total is None else f"{row.done:,} of {row.total:,}"

@@ -138,6 +138,11 @@ class Task(celery.Task):
         options = {"time_limit": hard, "soft_time_limit": soft, **options}
         return super().signature_from_request(request, args, kwargs, queue, **options)
 
+    def on_replace(self, sig: Any) -> Any:
+        """Celery's hook of `self.replace(...)`: publishes at once, since what ends this run rolls back."""
+        with published_now():
+            return super().on_replace(sig)
+
     def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, _: Any) -> None:
         """Celery's hook for every final failure; keeps those that ended after the task's own code.
 
@@ -146,6 +151,12 @@ class Task(celery.Task):
         """
         if self.request.id == task_id:
             keep_late_failure(self, exc, args, kwargs)
+
+    def on_cancelled(self, reason: str, task_id: str, args: Any, kwargs: Any) -> None:
+        """Hook for every task that ends as cancelled, also one that has not started; for what waits for it.
+
+        What it raises is logged and changes nothing. Like Celery's hooks it may be given to the decorator.
+        """
 
     def enqueue_many(self, calls: Iterable[Any], *, chunk_size: int = 500, **options: Any) -> BulkResult:
         """Publish many calls of this task, pipelined: thousands a second instead of hundreds.

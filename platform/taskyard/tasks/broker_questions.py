@@ -34,6 +34,7 @@ def ask_broker(app: Any, question: Callable[[Any, str], T], *, timeout_seconds: 
             return None if client is None else question(client, channel.global_keyprefix)
     except (OperationalError, RedisError, OSError) as error:
         raise BrokerUnavailableError(
-            f"The broker {mask_url(app.conf.broker_url or '')} does not answer: {mask_url(str(error))}. "
+            f"The broker {mask_url(app.conf.broker_url or '')} does not answer: "
+            f"{mask_url(str(error)).rstrip('.')}. "
             "Look at it with `manage.py taskyard doctor`."
         ) from error

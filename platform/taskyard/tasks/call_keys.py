@@ -29,6 +29,7 @@ from django.utils.functional import Promise
 from kombu.utils.json import dumps
 
 from taskyard.errors import ArgumentError, TaskDefinitionError, did_you_mean
+from taskyard.sealing import oldest_secret
 
 KeySpec = str | Callable[..., Any]
 
@@ -62,6 +63,8 @@ def call_key(task: Any, spec: KeySpec, args: Sequence[Any], kwargs: Mapping[str,
     values = _values(task.run, args, kwargs)
     try:
         text = _text_of(spec, values)
+    except _EmptyPartError:
+        raise _without_value(task, repr(_empty_field(spec, values))) from None
     except Exception as error:
         # without its text, which may show a marked argument
         raise ArgumentError(
@@ -69,13 +72,17 @@ def call_key(task: Any, spec: KeySpec, args: Sequence[Any], kwargs: Mapping[str,
             f"{type(error).__name__}. Correct the key or the call."
         ) from (None if task.redact else error)
     if text is None:
-        raise ArgumentError(
-            f"Task {task.name!r} has no key for this call: {_shown(spec)} gives None or an empty text. "
-            "Pass a value: without one, unrelated calls would count as the same."
-        )
+        raise _without_value(task, _shown(spec))
     if _shows_marked(spec, task):
-        return _keyed_hash(text)
+        return _keyed_hash(text, oldest_secret(task.app.settings))
     return shortened(text, MAX_LENGTH)
+
+
+def _without_value(task: Any, what: str) -> ArgumentError:
+    return ArgumentError(
+        f"Task {task.name!r} has no key for this call: {what} gives None or an empty text. "
+        "Pass a value: without one, unrelated calls would count as the same."
+    )
 
 
 def stored_key(kind: str, scope: str, key: str) -> str:
@@ -174,6 +181,10 @@ def _plain(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__} is no key")
 
 
+class _EmptyPartError(ValueError):
+    """A field of a template is None or empty."""
+
+
 class _Template(string.Formatter):
     """Formats values as keys are made of them; None and empty ones are refused.
 
@@ -188,7 +199,7 @@ class _Template(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         part = str(format(value, format_spec)) if format_spec else _part(value)
         if not part:
-            raise ValueError("a part of the key is None or empty")
+            raise _EmptyPartError
         return part.translate(self._escapes)
 
 
@@ -196,6 +207,19 @@ class _Template(string.Formatter):
 def _template(spec: str) -> _Template:
     separators = {between[0] for between in _texts_between_fields(spec)}
     return _Template(sorted(separators | {"%"}) if separators else ())
+
+
+def _empty_field(spec: Any, values: Mapping[str, Any]) -> str:
+    """Return the field of a template that is None or empty: each is tried with its format and conversion."""
+    for _, field, format_spec, conversion in string.Formatter().parse(spec):
+        if field is None:
+            continue
+        written = f"!{conversion}" * bool(conversion) + f":{format_spec}" * bool(format_spec)
+        try:
+            _template(spec).vformat(f"{{{field}{written}}}", (), values)
+        except _EmptyPartError:
+            return field
+    return str(spec)
 
 
 def _texts_between_fields(spec: str) -> list[str]:
@@ -250,11 +274,11 @@ def _shows_marked(spec: KeySpec, task: Any) -> bool:
     return takes_any or not marked.isdisjoint(names)
 
 
-def _keyed_hash(text: str) -> str:
+def _keyed_hash(text: str, secret: str) -> str:
     from django.utils.crypto import salted_hmac
 
-    # with the project's secret key: few card numbers exist, so a plain hash of one tells it
-    digest = salted_hmac("taskyard.call_keys", text, algorithm="sha256").hexdigest()
+    # with a secret: few card numbers exist, so a plain hash of one tells it
+    digest = salted_hmac("taskyard.call_keys", text, secret=secret, algorithm="sha256").hexdigest()
     return f"hashed~{digest[:_DIGEST_LENGTH]}"
 
 

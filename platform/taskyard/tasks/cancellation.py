@@ -9,7 +9,7 @@ from typing import Any, Literal
 import structlog
 from celery import current_app, states
 
-from taskyard.errors import BrokerUnavailableError, ConfigurationError
+from taskyard.errors import ArgumentError, BrokerUnavailableError, ConfigurationError
 from taskyard.tasks import tracked_rows
 from taskyard.tasks.broker_questions import ask_broker
 from taskyard.transport import cancels, search
@@ -82,8 +82,11 @@ def cancel(task_id: str, *, by: str = "", reason: str = "", app: Any = None) -> 
         app: the application; the current one when None.
 
     Raises:
+        ArgumentError: the id is empty.
         BrokerUnavailableError: the broker does not answer. It may have taken the cancellation.
     """
+    if not task_id.strip():
+        raise ArgumentError("The id of the task to cancel is empty. Give the id that `delay()` has returned.")
     app = current_app._get_current_object() if app is None else app
     now = app.taskyard.clock.now()
     note = CancelNote(by=by, reason=reason, at=now.isoformat(timespec="seconds"))

@@ -93,6 +93,14 @@ def note_end(run: Run, cancel: Cancel) -> None:
         log.warning("the end of the cancelled task is not recorded", error=f"{type(error).__name__}: {error}")
 
 
+def call_hook(task: Any, reason: str, task_id: str, args: Any, kwargs: Any) -> None:
+    """Call the task's `on_cancelled`."""
+    try:
+        task.on_cancelled(reason, task_id, args, kwargs)
+    except Exception:
+        log.exception("on_cancelled has failed", task=task.name, task_id=task_id)
+
+
 def is_needed(_task: Any) -> bool:
     """Return whether runs of the task go through this layer."""
     return True

@@ -93,7 +93,7 @@ def reopen_chord(app: Any, options: Mapping[str, Any], *, task_id: str) -> bool:
     except RedisError as error:
         raise PublishError(
             f"The chord of task {task_id} does not wait for its replay: the result store does not answer "
-            f"({mask_url(str(error))})."
+            f"({mask_url(str(error)).rstrip('.')})."
         ) from error
 
 

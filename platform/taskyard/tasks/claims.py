@@ -34,6 +34,8 @@ class RunClaim:
         self.fence = 0 if lease is None else lease.fence
         self._lease = lease
         self._is_missing = is_missing
+        # Another task has been published in place of this run's, which ends as if it were ignored.
+        self.is_replaced = False
 
     @property
     def is_held(self) -> bool:

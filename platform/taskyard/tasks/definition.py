@@ -10,10 +10,19 @@ from typing import Any
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.priority import MAX_PRIORITY, MIN_PRIORITY
 from taskyard.queues import QueueSpec
-from taskyard.tasks import breaking, cancelling, idempotency, scrubbing, singleton, soft_limit, unique
+from taskyard.tasks import (
+    breaking,
+    cancelling,
+    idempotency,
+    scrubbing,
+    singleton,
+    soft_limit,
+    unfit_options,
+    unique,
+)
 
 # Options that only tasks with this base have.
-_OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS}
+_OPTIONS_OF_BASES = {"IdempotentTask": idempotency.OPTIONS, "SingletonTask": singleton.OPTIONS}
 _FEATURES = (scrubbing, cancelling, breaking, singleton, idempotency, soft_limit, unique)
 
 # Options that Celery's decorators take without there being a class attribute of that name.
@@ -62,12 +71,13 @@ def check_options(task_class: type[Any], base: type[Any]) -> None:
 
 
 def _unknown_option(name: str, options: Iterable[str]) -> str:
-    for base, names in _OPTIONS_OF_BASES.items():
-        if name in names:
-            return f"the option {name!r}, which is one of {base}. Give base={base}, too."
+    bases = [base for base, names in _OPTIONS_OF_BASES.items() if name in names]
+    if bases:
+        given = " or ".join(f"base={base}" for base in bases)
+        return f"the option {name!r}, which is one of {' and '.join(bases)}. Give {given}, too."
     known = [*options, *chain.from_iterable(_OPTIONS_OF_BASES.values())]
     suggestion = did_you_mean(name, known)
-    return f"the unknown option {name!r}.{suggestion} See the guide page on tasks for the options."
+    return f"the unknown option {name!r}.{suggestion} See platform/docs/guide/tasks.md for the options."
 
 
 def _is_method(base: type[Any], name: str) -> bool:
@@ -77,15 +87,16 @@ def _is_method(base: type[Any], name: str) -> bool:
     return is_read_only or callable(attribute) or isinstance(attribute, (classmethod, staticmethod))
 
 
-def check_priority(priority: int, *, where: str) -> None:
-    """Refuse a priority outside 0 to 9.
+def check_priority(priority: Any, *, where: str) -> None:
+    """Refuse a priority that is no whole number from 0 to 9.
 
     Raises:
         TaskDefinitionError: names the place and the range.
     """
-    if not MIN_PRIORITY <= int(priority) <= MAX_PRIORITY:
+    is_whole = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_whole or not MIN_PRIORITY <= priority <= MAX_PRIORITY:
         raise TaskDefinitionError(
-            f"{where} has priority={priority}. Priorities are "
+            f"{where} has priority={priority!r}. Priorities are "
             f"{MIN_PRIORITY} to {MAX_PRIORITY}, {MAX_PRIORITY} the most urgent."
         )
 
@@ -109,8 +120,10 @@ def check_values(task: Any) -> None:
 
     Raises:
         TaskDefinitionError: limits that contradict each other, an impossible priority, an unknown outcome,
-            or a marked argument that the task does not have.
+            a marked argument that the task does not have, or `self` without bind=True.
     """
+    _check_bound(task)
+    unfit_options.check(task)
     if task.priority is not None:
         check_priority(task.priority, where=f"Task {task.name!r}")
     soft, hard = task.soft_time_limit, task.time_limit
@@ -124,11 +137,19 @@ def check_values(task: Any) -> None:
             f"Task {task.name!r} has on_exhausted={task.on_exhausted!r}."
             f"{did_you_mean(str(task.on_exhausted), _EXHAUSTED)} Use 'dead_letter' or 'drop'."
         )
-    if isinstance(task.redact, str):
-        raise TaskDefinitionError(f"Task {task.name!r} has redact={task.redact!r}. Give a tuple of names.")
     _check_redacted_names(task)
     for feature in _FEATURES:
         feature.check_declaration(task)
+
+
+def _check_bound(task: Any) -> None:
+    run = inspect.getattr_static(task if inspect.isclass(task) else type(task), "run")
+    # Celery makes the function of a task without bind=True a static method
+    if isinstance(run, staticmethod) and next(iter(inspect.signature(run.__func__).parameters), "") == "self":
+        raise TaskDefinitionError(
+            f"Task {task.name!r}: its first argument is self, but bind=True is not set, so a call would have "
+            "to pass it. Give bind=True, or remove the argument."
+        )
 
 
 def _check_redacted_names(task: Any) -> None:

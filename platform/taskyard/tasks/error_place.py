@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from types import FrameType
 from typing import Any
 
-from taskyard.errors import RedactedError
+from taskyard.errors import RedactedError, TaskyardError
 from taskyard.tasks.traceback import task_traceback
 
 # Directories of code that is not the project's.
@@ -30,13 +30,16 @@ def error_type(error: BaseException) -> str:
 def error_place(error: BaseException) -> str:
     """Return `file.py:line in function` of the innermost frame in the project's code, "" without a traceback.
 
-    Code of installed packages, of Python and of the kit counts only where nothing else was on the way. The
-    file is named as its module is: `shop/orders/tasks.py`, wherever the project lies.
+    "" also for an error that the kit itself has raised, with nothing of the project on the way. Code of
+    installed packages, of Python and of the kit counts only where nothing else was on the way. The file
+    is named as its module is: `shop/orders/tasks.py`, wherever the project lies.
     """
     frames = list(traceback_module.walk_tb(task_traceback(error)))
     if not frames:
         return ""
     frame, line = next(((frame, line) for frame, line in reversed(frames) if _is_project(frame)), frames[-1])
+    if isinstance(error, TaskyardError) and PurePath(frame.f_code.co_filename).is_relative_to(_KIT):
+        return ""
     return f"{_file(frame)}:{line} in {frame.f_code.co_name}"
 
 

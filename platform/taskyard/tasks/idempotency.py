@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from celery.exceptions import Ignore
 
 from taskyard.clock import Clock
 from taskyard.errors import StateUnavailableError
@@ -64,6 +65,13 @@ def claim_once(run: Run, call_next: Callable[[], Any]) -> Any:
         with held(settlement.store, attempt.claim, lease_seconds=settlement.lease_seconds) as lease:
             setattr(run.request, ATTRIBUTE, RunClaim(settlement.key, lease=lease))
             result = call_next()
+    except Ignore:
+        if claim_of(run.request).is_replaced:
+            # to run it again would be to publish the other task twice
+            _complete(run, settlement, None, patience_seconds=settlement.lease_seconds)
+        else:
+            settlement.release()
+        raise
     except BaseException:
         settlement.release()
         raise

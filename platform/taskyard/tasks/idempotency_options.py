@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from taskyard.errors import TaskDefinitionError, did_you_mean
 from taskyard.tasks.call_keys import check_key_spec, declared_spec
+from taskyard.tasks.unfit_options import LONGEST_SECONDS
 
 OPTIONS = ("idempotency_key", "idempotency_scope", "idempotency_ttl", "on_duplicate", "on_state_loss")
 ON_DUPLICATE = ("snooze", "skip")
@@ -48,10 +48,10 @@ def ttl_seconds(task: Any) -> float | None:
     ttl = task.idempotency_ttl
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 < seconds < math.inf):
+    if seconds is not None and not (is_number and 0 < seconds <= LONGEST_SECONDS):
         raise TaskDefinitionError(
-            f"Task {task.name!r} has idempotency_ttl={ttl!r}. Give seconds above 0 or a timedelta: how long "
-            "a key is remembered."
+            f"Task {task.name!r} has idempotency_ttl={ttl!r}. Give seconds above 0 or a timedelta, up to "
+            "10 years: how long a key is remembered."
         )
     return seconds
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from celery.exceptions import Ignore
+
 from taskyard.tasks import idempotency
 from taskyard.tasks.base import Task
 from taskyard.tasks.claims import RunClaim
+from taskyard.tasks.replacements import may_have_key
 
 
 class IdempotentTask(Task):
@@ -45,6 +48,16 @@ class IdempotentTask(Task):
     idempotency_ttl: float | timedelta | None = None
     on_duplicate: str = "snooze"
     on_state_loss: str | None = None
+
+    def on_replace(self, sig: Any) -> Any:
+        """Celery's hook of `self.replace(...)`: the work goes on as another task, and the key is done."""
+        needs_key = may_have_key(sig, self)
+        try:
+            return super().on_replace(sig)
+        except Ignore:
+            # it is published
+            self.claim.is_replaced = not needs_key
+            raise
 
     @property
     def claim(self) -> RunClaim:

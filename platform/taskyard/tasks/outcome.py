@@ -13,7 +13,7 @@ import structlog
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 
 from taskyard.clock import SYSTEM_CLOCK
-from taskyard.errors import ArgumentError, OutOfMemoryError
+from taskyard.errors import ArgumentError, OutOfMemoryError, RunError, TaskDefinitionError
 from taskyard.outcomes import Cancel, Snooze
 from taskyard.tasks import attempts, cancelling, failures
 from taskyard.tasks.publish import FIRST_PUBLISHED_AT, is_broker_failure
@@ -73,14 +73,14 @@ def _retry_or_fail(run: Run, error: Exception) -> None:
     task, request, true = run.task, run.request, true_error(error)
     if isinstance(true, MaxRetriesExceededError):
         _fail(run, error, "retries_exhausted")
-    if isinstance(true, ArgumentError):
+    if isinstance(true, (ArgumentError, TaskDefinitionError)):
         # wrong each time: a call without a usable key, a child that cannot be published
         _fail(run, error, "not_retryable")
     decision = task.retry_policy.decide(
         true, retries=request.retries or 0, age_seconds=age_seconds(request), now=SYSTEM_CLOCK.now()
     )
     if not decision.is_retry:
-        _fail(run, error, decision.reason)
+        _fail(run, error, decision.reason, may_drop=task.retry_policy.matches(true))
     try:
         # The policy has decided: Celery's own bound must not decide again, and differently.
         raise task.retry(exc=error, countdown=decision.delay_seconds, max_retries=(request.retries or 0) + 1)
@@ -99,9 +99,15 @@ def keep_late_failure(task: Any, error: Exception, args: Any, kwargs: Any) -> No
     log.error("task failed after its run", error=type(error).__name__, reason=error_text(error))
 
 
-def _fail(run: Run, error: Exception, reason: str) -> None:
-    """Record the final failure, then let the exception end the run."""
-    if run.task.on_exhausted == "drop" and reason not in _NEVER_DROPPED:
+def _fail(run: Run, error: Exception, reason: str, *, may_drop: bool | None = None) -> None:
+    """Record the final failure, then let the exception end the run.
+
+    Args:
+        may_drop: whether `on_exhausted` counts; by the reason where None.
+    """
+    if may_drop is None:
+        may_drop = reason not in _NEVER_DROPPED
+    if run.task.on_exhausted == "drop" and may_drop:
         log.warning("task dropped", reason=reason, error=type(error).__name__)
         setattr(run.request, _SETTLED, True)
     else:
@@ -131,6 +137,13 @@ def _after_store_failure(task: Any, request: Any, error: Exception, store_error:
 
 def _snooze(run: Run, snooze: Snooze) -> None:
     task, request = run.task, run.request
+    if request.is_eager:
+        # Celery would run it again at once, and for ever
+        error = RunError(
+            f"Task {task.name!r} is {snooze}, and an eager run cannot wait. Publish it to a worker, or call "
+            "it as a function: then Snooze reaches the caller."
+        )
+        _fail(run, error, "not_retryable")
     if age_seconds(request) + snooze.delay_seconds > task.app.settings.snooze_max_age_seconds:
         _fail(run, snooze, "snoozed_too_long")
     try:
@@ -161,6 +174,7 @@ def _cancel(run: Run, cancel: Cancel) -> None:
     if not run.request.is_eager:
         _store_cancelled(run.task, run.request, str(cancel))
         cancelling.note_end(run, cancel)
+    cancelling.call_hook(run.task, str(cancel), run.request.id, run.args, run.kwargs)
     raise Cancelled(str(cancel))
 
 

@@ -18,7 +18,7 @@ from taskyard.correlation import HEADER as CORRELATION_HEADER
 from taskyard.correlation import current_correlation_id
 from taskyard.errors import PublishError, PublishTimeoutError
 from taskyard.masking import mask_url
-from taskyard.transport.deadline import deadline, remaining_seconds
+from taskyard.transport.deadline import Answers, deadline, remaining_seconds, watch_answers
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +96,10 @@ def publish_within_budget(
     Raises:
         PublishTimeoutError: the broker did not take the message in time.
         PublishError: the broker refused it, for instance because its memory is full.
+        Both say in `may_have_arrived` whether the broker may have taken it in an earlier attempt.
     """
     what = f"Task {task_name}[{task_id}]"
-    with deadline(max(0.05, budget_seconds - BUDGET_RESERVE_SECONDS)):
+    with deadline(max(0.05, budget_seconds - BUDGET_RESERVE_SECONDS)), watch_answers() as answers:
         while True:
             try:
                 return send()
@@ -109,14 +110,18 @@ def publish_within_budget(
                     raise
                 left = remaining_seconds() or 0.0
                 if left <= PAUSE_SECONDS:
-                    raise PublishTimeoutError(
-                        f"{what} was not published: the broker did not take it within {budget_seconds:g} s "
-                        f"({_reason(error)}). Check the broker with `manage.py taskyard doctor`; the budget "
-                        "is PUBLISH_TIMEOUT_SECONDS."
+                    raise _with(
+                        answers,
+                        PublishTimeoutError(
+                            f"{what} {_fate(answers)}: the broker did not {_act(answers)} it within "
+                            f"{budget_seconds:g} s ({_reason(error)}). Check the broker with "
+                            "`manage.py taskyard doctor`; the budget is PUBLISH_TIMEOUT_SECONDS."
+                        ),
                     ) from error
                 if _is_refusal(error):
-                    raise PublishError(
-                        f"{what} was not published: the broker refused it ({_reason(error)})."
+                    raise _with(
+                        answers,
+                        PublishError(f"{what} {_fate(answers)}: the broker refused it ({_reason(error)})."),
                     ) from error
             time.sleep(PAUSE_SECONDS)
 
@@ -139,5 +144,18 @@ def _is_refusal(error: OperationalError) -> bool:
     return isinstance(cause, ResponseError) and not isinstance(cause, (BusyLoadingError, ReadOnlyError))
 
 
+def _with(answers: Answers, error: PublishError) -> PublishError:
+    error.may_have_arrived = answers.is_lost
+    return error
+
+
+def _fate(answers: Answers) -> str:
+    return "may have been published, or not" if answers.is_lost else "was not published"
+
+
+def _act(answers: Answers) -> str:
+    return "confirm" if answers.is_lost else "take"
+
+
 def _reason(error: BaseException) -> str:
-    return mask_url(str(error)) or type(error).__name__
+    return mask_url(str(error)).rstrip(".") or type(error).__name__

@@ -16,6 +16,7 @@ from typing import Any
 
 from celery.exceptions import Retry
 
+from taskyard.errors import AbnormalEndError
 from taskyard.tasks import (
     breaking,
     cancelling,
@@ -29,6 +30,8 @@ from taskyard.tasks import (
 from taskyard.tasks.outcome import settle_outcome
 from taskyard.tasks.run_context import correlate
 from taskyard.tasks.run_log import log_run
+from taskyard.tasks.traceback import error_text
+from taskyard.tasks.unfit_options import refuse_unstarted
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def run_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def call(place: int) -> Any:
         if place == len(layers):
             run.has_begun = True
-            return task.run(*args, **kwargs)
+            return call_task(task, args, kwargs)
         return layers[place](run, lambda: call(place + 1))
 
     try:
@@ -102,3 +105,29 @@ def run_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             # Its frames tell nobody anything, and are 30 KB on the way to the parent for each parked task.
             raise outcome.with_traceback(None) from None
         raise
+
+
+def call_task(task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the task's own code; whatever ends it is an error that a policy can decide about.
+
+    Celery retries and records an `Exception` only. A run that ends in anything else (a cancelled coroutine, a
+    `BaseExceptionGroup`, a panic in C or Rust code) it acknowledges without a trace.
+
+    Raises:
+        AbnormalEndError: the code raised something that is no `Exception`, and that does not end a process.
+        TaskDefinitionError: the code has not run: it was called, and nobody awaits or iterates it.
+    """
+    try:
+        result = task.run(*args, **kwargs)
+    except (Exception, SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        if type(error).__name__ == "GreenletExit":
+            # how a greenlet is ended from outside
+            raise
+        kind = type(error)
+        raise AbnormalEndError(f"{kind.__module__}.{kind.__qualname__}: {error_text(error)}").with_traceback(
+            error.__traceback__
+        ) from error
+    refuse_unstarted(task, result)
+    return result

@@ -43,7 +43,9 @@ def log_run(run: Run, call_next: Callable[[], Any]) -> Any:
                 "task snoozed" if snoozed else "task retried",
                 duration_seconds=duration(),
                 reason=error_text(outcome.exc if outcome.exc is not None else outcome.message or ""),
-                next_run_in_seconds=outcome.when if isinstance(outcome.when, (int, float)) else None,
+                next_run_in_seconds=round(outcome.when, 3)
+                if isinstance(outcome.when, (int, float))
+                else None,
             )
             raise
         except Ignore as outcome:

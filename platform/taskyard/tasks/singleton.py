@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = structlog.stdlib.get_logger("taskyard.task")
 
 KIND = "singleton"
+OPTIONS = ("singleton_key", "on_conflict", "snooze_seconds", "on_state_loss")
 ON_CONFLICT = ("snooze", "skip", "replace")
 ON_STATE_LOSS = ("refuse", "run")
 # Where the lock is on the request, which is the run's own: the task object is shared by threads.

@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from taskyard.errors import RedactedError
+from taskyard.errors import RedactedError, TaskyardError
 
 _OWN_CODE = str(Path(__file__).parent)
 
 
 def task_traceback(error: BaseException) -> TracebackType | None:
-    """Return the part of the traceback that begins in the task; all of it where the error is our own."""
+    """Return the part of the traceback that begins in the task.
+
+    None where one of the kit's layers has raised one of its own errors: the text says it all. All of it for
+    another error that never got to the task, which would be a fault of the kit.
+    """
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OWN_CODE):
         traceback = traceback.tb_next
-    return traceback or error.__traceback__
+    if traceback is None and not isinstance(error, TaskyardError):
+        return error.__traceback__
+    return traceback
 
 
 def described(error: BaseException) -> str:

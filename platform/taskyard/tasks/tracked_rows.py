@@ -7,14 +7,17 @@ loaded before Django's apps are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from taskyard.clock import SYSTEM_CLOCK
+from taskyard.clock import SYSTEM_CLOCK, Clock
 
 TEXT_LENGTH = 255
 BY_LENGTH = 150
 ENDED = ("succeeded", "failed", "cancelled")
+# What could still be resumed is kept for so long: its dead letter may be open.
+RESUMABLE_FOR = timedelta(days=365)
+PURGE_CHUNK = 1000
 # A transaction of the task with a checkpoint in it locks the row; whoever cancels does not wait for its end.
 LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
 
@@ -132,3 +135,21 @@ def copy_checkpoint(from_id: str, to_id: str) -> bool:
     }
     save(to_id, fields)
     return True
+
+
+def purge(older_than: timedelta, *, chunk_size: int = PURGE_CHUNK, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Delete the rows of tasks that ended longer ago than this, in chunks, and return how many.
+
+    A failed one that has left a checkpoint is kept for a year, as is one that has never ended.
+    """
+    from django.db.models import Q
+
+    now = clock.now()
+    has_ended = Q(state__in=("succeeded", "cancelled")) | Q(state="failed", checkpoint__isnull=True)
+    old = (has_ended & Q(updated_at__lt=now - older_than)) | Q(updated_at__lt=now - RESUMABLE_FOR)
+    purged = 0
+    while True:
+        ids = list(_rows().filter(old).order_by("updated_at").values_list("pk", flat=True)[:chunk_size])
+        purged += _rows().filter(old, pk__in=ids).delete()[0]
+        if len(ids) < chunk_size:
+            return purged

@@ -17,7 +17,6 @@ Not compared, because something waits for just this message: parts of a canvas, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +24,7 @@ from typing import Any
 
 from taskyard.errors import ArgumentError, TaskDefinitionError, did_you_mean
 from taskyard.tasks.call_keys import ALL_ARGUMENTS, call_key, check_key_spec, declared_spec, stored_key
+from taskyard.tasks.unfit_options import LONGEST_SECONDS
 
 KIND = "unique"
 OPTIONS = ("unique_for", "unique_key", "unique", "unique_until")
@@ -164,7 +164,10 @@ def _key_spec(given: Any, declared: Any) -> Any:
 def _problem(unique_for: Any, mode: Any, until: Any) -> str | None:
     """Return what is wrong, as the end of a sentence; None if nothing is."""
     if not _is_time(unique_for):
-        return f"unique_for={unique_for!r}. Give seconds above 0 or a timedelta; None switches it off."
+        return (
+            f"unique_for={unique_for!r}. Give seconds above 0 or a timedelta, up to 10 years; None switches "
+            "it off."
+        )
     if mode not in MODES:
         return f"unique={mode!r}.{did_you_mean(str(mode), MODES)} Use one of: {', '.join(MODES)}."
     if until is not None and until not in ENDS:
@@ -181,7 +184,7 @@ def _problem(unique_for: Any, mode: Any, until: Any) -> str | None:
 def _is_time(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float, timedelta)):
         return False
-    return 0 < _seconds(value) < math.inf
+    return 0 < _seconds(value) <= LONGEST_SECONDS
 
 
 def _seconds(value: Any) -> float:

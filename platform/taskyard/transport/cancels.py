@@ -134,7 +134,11 @@ class CancelledTasks:
         self._ids = self._ids | ids if is_continued else ids
         self._version, self._known_at = version, asked_at
         if has_new and self.on_new is not None:
-            self.on_new(ask)
+            try:
+                self.on_new(ask)
+            except Exception:
+                # the messages that came with it must be handed on all the same
+                logger.exception("What runs is not told of its cancellation.")
 
     def holds(self, task_id: str) -> bool:
         """Return whether the task was cancelled, as of `FRESH_SECONDS` ago at most.

@@ -15,9 +15,43 @@ from contextvars import ContextVar
 from typing import Any
 
 import redis
+from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 _deadline: ContextVar[float | None] = ContextVar("taskyard_publish_deadline", default=None)
+_answers: ContextVar[Answers | None] = ContextVar("taskyard_answers", default=None)
+# errors that the server has said itself
+_SAID = (ResponseError, AuthenticationError, BusyLoadingError)
+
+
+class Answers:
+    """Whether the answer to a command was lost: nobody knows whether the server has done it."""
+
+    is_lost = False
+
+
+@contextmanager
+def watch_answers() -> Iterator[Answers]:
+    """Say whether an answer was lost on a connection of this thread inside this block."""
+    answers = Answers()
+    token = _answers.set(answers)
+    try:
+        yield answers
+    finally:
+        _answers.reset(token)
+
+
+@contextmanager
+def _noted_when_lost() -> Iterator[None]:
+    try:
+        yield
+    except _SAID:
+        raise
+    except BaseException:
+        answers = _answers.get()
+        if answers is not None:
+            answers.is_lost = True
+        raise
 
 
 @contextmanager
@@ -73,11 +107,13 @@ class _DeadlineMixin:
 
     def send_packed_command(self: Any, command: Any, check_health: bool = True) -> Any:
         self._apply_deadline()
-        return super().send_packed_command(command, check_health)  # type: ignore[misc]
+        with _noted_when_lost():
+            return super().send_packed_command(command, check_health)  # type: ignore[misc]
 
     def read_response(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._apply_deadline()
-        return super().read_response(*args, **kwargs)  # type: ignore[misc]
+        with _noted_when_lost():
+            self._apply_deadline()
+            return super().read_response(*args, **kwargs)  # type: ignore[misc]
 
 
 class DeadlineConnection(_DeadlineMixin, redis.Connection):

@@ -56,6 +56,7 @@ class ProcessLeases:
         # Celery's own drops it, and then it has to go back.
         self.is_kept = False
         self.is_stopping = False
+        self.is_abandoned = False
         self.has_event_loop = False
         # Called with a lease and the tags that it has lost.
         self.on_lost: Callable[[Lease, list[int]], None] | None = None
@@ -198,7 +199,7 @@ class ProcessLeases:
 
     def begin(self) -> None:
         """A worker starts: its next connection goes on with what the last one leaves."""
-        self.is_kept, self.is_stopping = True, False
+        self.is_kept, self.is_stopping, self.is_abandoned = True, False, False
 
     def begin_stop(self) -> None:
         """A worker stops: what it puts back now was not begun, and goes to the front."""
@@ -208,8 +209,18 @@ class ProcessLeases:
         """A worker has stopped: its channel gives everything back when it closes."""
         self.is_kept, self.is_stopping = False, True
 
+    def abandon(self) -> None:
+        """A worker ends of an error that one of its messages may have caused.
+
+        They come back when their leases end, and that counts as a delivery which went wrong: given back, the one
+        would end every worker after this, without a bound.
+        """
+        self.is_abandoned = self.is_kept = True
+
     def release_all(self) -> None:
         """Give back what this process still holds; for its end."""
+        if self.is_abandoned:
+            return
         for lease in tuple(self._leases):
             with contextlib.suppress(RedisError, OSError):
                 if lease.epoch:

@@ -14,7 +14,7 @@ from celery.worker import state
 from redis.exceptions import RedisError
 
 from taskyard.tasks import tracked_rows, tracking
-from taskyard.tasks.cancelling import MARK
+from taskyard.tasks.cancelling import MARK, call_hook
 from taskyard.tasks.run_log import run_fields
 from taskyard.transport.cancels import Ask, HolderAnswer
 
@@ -64,6 +64,7 @@ def end_killed(request: Any) -> None:
     log.warning("cancelled task killed at its hard time limit", **run_fields(request.task, request._context))
     request._announce_revoked("cancelled", True, "SIGKILL", False)
     note_end(request, "cancelled")
+    call_hook(request.task, "killed at its hard time limit", request.id, request.args, request.kwargs)
 
 
 def note_end(request: Any, state_: str) -> None:

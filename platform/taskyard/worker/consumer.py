@@ -26,6 +26,7 @@ from taskyard.tasks.store_outage import OUTAGE
 from taskyard.worker import dead_lists, leases, parked_lists
 from taskyard.worker.messages import failure_of_message
 from taskyard.worker.parked_lists import ParkedLists
+from taskyard.worker.unfit import guard_execution
 
 log = structlog.stdlib.get_logger("taskyard.worker")
 
@@ -38,10 +39,21 @@ class Consumer(CeleryConsumer):
     _is_reconnecting = False
     _stops_at_connection_loss = False
     _drains_dead_lists = False
+    _has_crashed = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        guard_execution(self)
 
     def start(self) -> None:
         self._is_reconnecting = False
-        super().start()
+        try:
+            super().start()
+        except Exception:
+            # Celery ends the worker.
+            self._has_crashed = True
+            leases.abandon()
+            raise
 
     def loop_args(self) -> Any:
         """Celery's hook, the last before the event loop starts and looks at every pool process.
@@ -87,7 +99,8 @@ class Consumer(CeleryConsumer):
             self.timer.call_repeatedly(parked_lists.INTERVAL_SECONDS, ParkedLists().drain, (self,))
 
     def shutdown(self) -> None:
-        leases.end()
+        if not self._has_crashed:
+            leases.end()
         super().shutdown()
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:

@@ -43,6 +43,11 @@ def begin_stop() -> None:
         leases.begin_stop()
 
 
+def abandon() -> None:
+    for leases in all_process_leases():
+        leases.abandon()
+
+
 def end() -> None:
     for leases in all_process_leases():
         leases.end()

@@ -171,7 +171,8 @@ class Request(CeleryRequest):
     def _is_lost_process(self, error: BaseException) -> bool:
         if self._already_cancelled or self._already_revoked:
             return False
-        return isinstance(error, (WorkerLostError, SystemExit, KeyboardInterrupt))
+        # What is no Exception (SystemExit, a panic in C code) has left the run without an end of its own.
+        return isinstance(error, WorkerLostError) or not isinstance(error, Exception)
 
     def _retry_worker_lost(self, *_: Any) -> bool:
         """Celery's hook: `_keep_loss` has decided, and this run's failure is final."""
@@ -215,6 +216,13 @@ def check_headers(headers: Mapping[str, Any]) -> None:
         raise InvalidTaskError(f"the header retries is {headers['retries']!r}, not a number")
     if not isinstance(headers["id"], str):
         raise InvalidTaskError(f"the header id is {headers['id']!r}, not a text")
+    stamps = headers.get("stamped_headers")
+    if stamps is not None and not (
+        isinstance(stamps, (list, tuple)) and all(isinstance(s, str) for s in stamps)
+    ):
+        raise InvalidTaskError(f"the header stamped_headers is {stamps!r}, not a list of texts")
+    if not isinstance(headers.get("stamps") or {}, Mapping):
+        raise InvalidTaskError(f"the header stamps is {headers['stamps']!r}, not an object")
     if not isinstance(headers["args"], (list, tuple)) or not isinstance(headers["kwargs"], dict):
         raise InvalidTaskError("the arguments are not a list and an object")
 

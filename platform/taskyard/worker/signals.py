@@ -12,6 +12,7 @@ from django.db import close_old_connections, connections
 from taskyard.launch.ready_file import touch_ready_file
 from taskyard.masking import mask_url
 from taskyard.tasks import soft_limit
+from taskyard.worker import unapplied_migrations
 from taskyard.worker.shutdown import install_graceful_shutdown
 
 log = structlog.stdlib.get_logger("taskyard.worker")
@@ -76,3 +77,4 @@ def _announce_ready(sender: Any, **_: Any) -> None:
     )
     install_graceful_shutdown(worker, patience_seconds=worker.app.settings.soft_shutdown_seconds)
     touch_ready_file()
+    unapplied_migrations.start_looking()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from taskyard.deadletters import bulk as service
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.deadletters.tasks import replay_in_bulk
 from tests.unit.dead_letter_pages.conftest import address, messages_of, text_of
 
 FORM = {"sample": 2, "rate_per_second": 1000}
@@ -32,7 +32,7 @@ def work(take_messages):
 
     def work():
         for message in take_messages("low"):
-            service.work_slice(*message.payload[0])
+            replay_in_bulk.run(*message.payload[0])
 
     return work
 
@@ -121,12 +121,33 @@ def test_the_sample_is_shown_with_what_became_of_it(anna, app, start, work, make
 
     assert "Replaying the sample of 2 letters." in moving
     assert "Go on" not in moving
-    assert "The sample is replayed. Look at what becomes of it" in text
+    assert "The sample is replayed: 1 of 2 failed again. Look at what becomes of it" in text
     assert "The sample: 2 replayed, 1 failed again, 1 not back" in text
     assert f"failed again letter {again.pk} : CardDeclined: still no money" in text
-    assert f"{second.replay_task_id} not back done, or still running" in text
+    assert f"{second.replay_task_id} not back running, or done" in text
     assert "Go on with the rest (2)" in text
     assert [letter.status for letter in rest] == ["open", "open"]
+
+
+@pytest.mark.parametrize(
+    ("back", "level", "first_button"),
+    [(0, "good", "Go on with the rest (5)"), (1, "warn", "Go on with the rest (5)"), (2, "bad", "Stop")],
+)
+def test_the_banner_and_the_first_button_follow_from_what_came_back(
+    anna, app, start, work, make_letter, monkeypatch, back, level, first_button
+):
+    monkeypatch.setitem(FORM, "sample", 3)
+    bulk = start(letters=8)
+    work()
+    for letter in DeadLetter.objects.order_by("pk")[:back]:
+        again = make_letter(queue="critical")
+        DeadLetter.objects.filter(pk=again.pk).update(replay_of=letter)
+
+    source = page(anna, bulk).content.decode()
+
+    assert f'class="ty-note ty-{level}" aria-live' in source
+    assert first_button in source.partition('<div class="ty-buttons">')[2].partition("</button>")[0]
+    assert text_of(anna.get(address("bulkreplay_changelist"))).endswith(f"3 of 8 0 {back}")
 
 
 def test_it_goes_on_with_the_rest(anna, app, start, work):
@@ -139,7 +160,7 @@ def test_it_goes_on_with_the_rest(anna, app, start, work):
     done = text_of(page(anna, bulk))
 
     assert "Replaying: 2 letters to go." in running
-    assert "Letters in all 4 Replayed 4 Could not be replayed 0 Came back as dead letters 0" in done
+    assert "Letters in all 4 Replayed 4 Not sent 0 Came back as dead letters 0" in done
     assert "Done." in done
     assert "Go on" not in done.replace("Skip to main content", "")
     assert set(DeadLetter.objects.values_list("status", flat=True)) == {"replayed"}
@@ -180,7 +201,7 @@ def test_letters_that_cannot_be_replayed_are_counted_and_explained(anna, app, st
 
     text = text_of(page(anna, bulk))
 
-    assert "Letters in all 2 Replayed 1 Could not be replayed 1" in text
+    assert "Letters in all 2 Replayed 1 Not sent 1" in text
     assert "the task 'shop.gone' is not known here" in text
 
 
@@ -189,7 +210,7 @@ def test_the_list_names_them_with_their_letters(anna, app, start):
 
     text = text_of(anna.get(address("bulkreplay_changelist")))
 
-    assert "anna queue high replaying the sample 0 of 4 0" in text
+    assert "anna queue high replaying the sample 0 of 4 0 0" in text
 
 
 def test_an_empty_list_says_how_to_begin(anna, db):

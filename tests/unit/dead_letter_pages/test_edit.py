@@ -57,6 +57,11 @@ def test_it_opens_with_the_arguments_and_the_signature(anna, app, sealed_letter)
         ("{}", "{}", "args", "This is no JSON list, as in"),
         ("[1]", "[]", "kwargs", "This is no JSON object, as in"),
         ("[" * 100_000, "{}", "args", "It is nested too deeply."),
+        ("[" * 900 + "]" * 900, "{}", "args", "It is nested over 100 levels deep"),
+        ("[1]", f'{{"card": {"[" * 150 + "]" * 150}}}', "kwargs", "It is nested over 100 levels deep"),
+        ("[1e999]", "{}", "args", "JSON has no such number"),
+        ('["\\ud800"]', "{}", "args", "\\ud800 is one half of a character."),
+        ("[1]", '{"card": "\\udfff"}', "kwargs", "\\udfff is one half of a character."),
         (
             "[]",
             "{}",
@@ -110,6 +115,23 @@ def test_a_replay_sends_the_new_values_and_keeps_the_hidden_ones(anna, app, seal
     assert (args, kwargs) == ([8, "4111-1111"], {"currency": "SEK"})
     assert messages_of(response) == [f"Replayed with these arguments as task {sealed_letter.replay_task_id}."]
     assert [(a.kind, a.actor) for a in sealed_letter.actions.all()] == [("edit_and_replay", "anna")]
+    arrow = "\N{RIGHTWARDS ARROW}"
+    text = text_of(response)
+    assert f'order_id: 7 {arrow} 8 currency: (not given) {arrow} "SEK"' in text
+    assert "Running, or done: it is not among the dead letters so far." in text
+    assert f"card: {arrow}" not in text
+
+
+def test_the_audit_masks_a_marked_argument_and_says_that_it_is_another(anna, app, sealed_letter):
+    editor = Editor(anna, sealed_letter)
+
+    response = editor.replay(editor.preview('[7, "4222-2222"]'))
+
+    (action,) = sealed_letter.actions.all()
+    assert action.detail["changes"] == [
+        {"name": "card", "before": '"******"', "after": "another value, hidden"}
+    ]
+    assert "4222-2222" not in response.content.decode()
 
 
 def test_what_was_not_previewed_is_not_sent(editor, take_messages, letter):
@@ -150,8 +172,16 @@ def test_an_unknown_task_cannot_be_edited(anna, app, make_letter):
     assert "the task 'shop.gone' is not known here" in messages_of(response)[0]
 
 
-def test_arguments_above_the_size_limit_are_refused_and_it_stays_open(editor, letter):
-    response = editor.replay(editor.preview(json.dumps([1, "x" * 300_000])))
+def test_arguments_above_the_size_limit_are_refused_in_the_preview(editor, letter):
+    response = editor.preview(json.dumps([1, "x" * 300_000]))
+
+    assert "the limit is" in response.context["form"].errors["args"][0]
+    assert response.context["changes"] is None
+    assert DeadLetter.objects.get(pk=letter.pk).status == "open"
+
+
+def test_arguments_that_are_too_large_together_are_refused_in_the_preview(editor):
+    response = editor.preview(json.dumps([1, "x" * 150_000]), json.dumps({"currency": "x" * 150_000}))
 
     assert "the limit is" in text_of(response)
-    assert DeadLetter.objects.get(pk=letter.pk).status == "open"
+    assert response.context["changes"] is None

@@ -86,6 +86,7 @@ def test_a_fault_and_a_time_can_be_named_exactly(reader, make_letter):
     times = {"since": "2026-03-01T12:00", "until": "2026-03-01T13:00"}
 
     assert listed(reader, fingerprint=wanted.fingerprint, **times) == [wanted.pk]
+    assert listed(reader, fingerprint=wanted.fingerprint[:8], **times) == [wanted.pk]
     assert listed(reader, until="2026-03-01T13:00:00+01:00") == [old.pk]
 
 
@@ -107,6 +108,8 @@ def test_an_id_is_found_whatever_else_is_in_the_filter(reader, make_letter, fiel
     ("query", "complaint"),
     [
         ({"reason": "boredom"}, "Select a valid choice."),
+        ({"fingerprint": "abcdef"}, "No fault has a fingerprint that begins with 'abcdef'."),
+        ({"fingerprint": "abc"}, "Give its 16 hex digits, or at least the first 6."),
         ({"status": "closed"}, "Select a valid choice."),
         ({"since": "yesterday"}, "Write it as in 2026-03-01T12:00."),
         ({"within": "1e9"}, "Select a valid choice."),

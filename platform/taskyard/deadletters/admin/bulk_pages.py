@@ -12,7 +12,8 @@ from taskyard.deadletters import bulk as service
 from taskyard.deadletters.admin.filter_form import describe
 from taskyard.deadletters.admin.pages import actor, redirect, render
 from taskyard.deadletters.admin.permissions import require
-from taskyard.deadletters.admin.progress import progress_of, sample_of, sample_sentence
+from taskyard.deadletters.admin.progress import progress_of, sample_sentence
+from taskyard.deadletters.bulk_outcome import came_back_count, came_back_text, level_of, sample_of
 from taskyard.deadletters.filters import DeadLetterFilter
 from taskyard.deadletters.models import BulkReplay
 from taskyard.errors import TaskyardError
@@ -29,7 +30,7 @@ def show_bulk_replays(model_admin: admin.ModelAdmin[Any], request: HttpRequest) 
         request,
         "bulk_replays.html",
         title="Bulk replays",
-        rows=[{"bulk": bulk, "described": _described(bulk)} for bulk in found[:_LISTED]],
+        rows=[_row(bulk) for bulk in found[:_LISTED]],
         is_more=len(found) > _LISTED,
     )
 
@@ -87,6 +88,16 @@ def _find(bulk_id: int) -> BulkReplay:
     if bulk is None:
         raise Http404(f"Bulk replay {bulk_id} does not exist. It may have been deleted by the retention.")
     return bulk
+
+
+def _row(bulk: BulkReplay) -> dict[str, Any]:
+    came_back = came_back_count(bulk)
+    return {
+        "bulk": bulk,
+        "described": _described(bulk),
+        "came_back": came_back_text(came_back),
+        "level": level_of(bulk, came_back) if came_back else "",
+    }
 
 
 def _described(bulk: BulkReplay) -> str:

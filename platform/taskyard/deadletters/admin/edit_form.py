@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from django import forms
 
+from taskyard.errors import ArgumentError
 from taskyard.tasks.signature_fit import misfit, signature_text
 from taskyard.wording import as_json
 
@@ -43,6 +44,19 @@ class JSONValueField(forms.CharField):
         return parsed
 
 
+def _refuse_half_characters(values: Any) -> None:
+    """Refuse what JSON can write and nothing else can: no page could show it, and no database keep it.
+
+    Raises:
+        ArgumentError: says which.
+    """
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ArgumentError(f"{half} is one half of a character. Write both, or leave it out.") from None
+
+
 class EditForm(forms.Form):
     """The arguments of a replay.
 
@@ -73,6 +87,9 @@ class EditForm(forms.Form):
         values = super().clean() or self.cleaned_data
         if "args" not in values or "kwargs" not in values:
             return values
+        self._refuse_what_publishing_refuses(values)
+        if self.errors:
+            return values
         error = misfit(self._task, values["args"], values["kwargs"])
         if error is not None:
             # Python says which kind it is about, and nothing else does
@@ -80,6 +97,14 @@ class EditForm(forms.Form):
             text = f"The task does not take this: {error}. It takes: {signature_text(self._task)}."
             self.add_error("kwargs" if is_named else "args", text)
         return values
+
+    def _refuse_what_publishing_refuses(self, values: dict[str, Any]) -> None:
+        for name, call in (("args", (values["args"], {})), ("kwargs", ([], values["kwargs"]))):
+            try:
+                self._task.app.check_arguments(self._task.name, *call)
+                _refuse_half_characters(values[name])
+            except ArgumentError as error:
+                self.add_error(name, str(error))
 
     @property
     def seen(self) -> str:

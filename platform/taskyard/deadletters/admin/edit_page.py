@@ -7,11 +7,11 @@ from typing import Any
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 
-from taskyard.deadletters.admin.changes import Change, changes_between
 from taskyard.deadletters.admin.edit_form import EditForm
 from taskyard.deadletters.admin.letter_page import find_letter
 from taskyard.deadletters.admin.pages import actor, redirect, render
 from taskyard.deadletters.admin.permissions import require
+from taskyard.deadletters.changes import Change, changes_between
 from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.models import DeadLetter
 from taskyard.deadletters.registry import require_task

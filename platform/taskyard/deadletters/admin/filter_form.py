@@ -11,7 +11,9 @@ from django import forms
 
 from taskyard.conf import get_settings
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.fingerprints import full_fingerprint
 from taskyard.deadletters.models import DeadLetter, FaultCount
+from taskyard.errors import DeadLetterError
 from taskyard.wording import counted, utc
 
 ALL = "all"
@@ -76,6 +78,14 @@ class FilterForm(forms.Form):
         queues = _queue_names(given=self.data.get("queue"))
         self.fields["queue"].choices = [("", "any"), *((name, name) for name in queues)]  # type: ignore[attr-defined]
         self.label_suffix = ""
+
+    def clean_fingerprint(self) -> str:
+        """Return the whole fingerprint, also where its first digits are given."""
+        given = str(self.cleaned_data["fingerprint"])
+        try:
+            return full_fingerprint(given) if given else ""
+        except DeadLetterError as error:
+            raise forms.ValidationError(str(error)) from error
 
     @property
     def visible(self) -> list[forms.BoundField]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from taskyard.deadletters.changes import change_text
 from taskyard.deadletters.models import DeadLetter, DeadLetterAction
 from taskyard.wording import as_json
 
@@ -39,8 +40,14 @@ def _what(action: DeadLetterAction) -> str:
 
 
 def _lines(detail: Any) -> Iterator[str]:
-    for name, value in detail.items() if isinstance(detail, Mapping) else ():
+    if not isinstance(detail, Mapping):
+        return
+    told = [change_text(change) for change in detail.get("changes") or ()]
+    for name, value in detail.items():
+        if name == "changes" or (name == "edited" and told):
+            continue
         yield f"{_WORDS.get(name, name.replace('_', ' '))}: {_text(value)}"
+    yield from told
 
 
 def _text(value: Any) -> str:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import NoReverseMatch, reverse
 
-from taskyard.deadletters.admin.arguments import arguments_of
 from taskyard.deadletters.admin.attempts import attempts_of
 from taskyard.deadletters.admin.canvas import describe_canvas
 from taskyard.deadletters.admin.filter_form import query_of
 from taskyard.deadletters.admin.history import history_of
-from taskyard.deadletters.admin.origin import headers_of, origin_of
+from taskyard.deadletters.admin.origin import origin_of
 from taskyard.deadletters.admin.pages import address, render
 from taskyard.deadletters.admin.permissions import allowed
 from taskyard.deadletters.admin.sentences import what_happened
 from taskyard.deadletters.contents import Content, shown_content
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.header_texts import header_texts
 from taskyard.deadletters.models import DeadLetter
+from taskyard.deadletters.named_arguments import arguments_of
 from taskyard.deadletters.reveal import Revealed
 from taskyard.masking import MASK
+from taskyard.models import TrackedTask
 
 _COME_BACK_SHOWN = 5
 
@@ -55,8 +59,8 @@ def show_letter(
         mask=MASK,
         raw=revealed.message if revealed else "",
         attempts=attempts_of(letter),
-        origin=origin_of(letter, list_url=list_url),
-        headers=headers_of(letter),
+        origin=origin_of(letter, list_url=list_url, task_url=_task_url(model_admin, request, letter)),
+        headers=header_texts(letter.headers),
         history=history_of(letter),
         came_back=list(letter.replays.order_by("pk")[:_COME_BACK_SHOWN]),
         same_fault_url=f"{list_url}?{_same_fault(letter)}" if letter.fingerprint else "",
@@ -69,6 +73,19 @@ def _content(letter: DeadLetter, revealed: Revealed | None) -> Content:
     if revealed is not None and revealed.content is not None:
         return revealed.content
     return shown_content(letter)
+
+
+def _task_url(model_admin: admin.ModelAdmin[Any], request: HttpRequest, letter: DeadLetter) -> str:
+    """Return where the progress of the task is shown; "" where there is none, or not for this user."""
+    if not letter.task_id or not request.user.has_perm("taskyard.view_trackedtask"):
+        return ""
+    if not TrackedTask.objects.filter(pk=letter.task_id).exists():
+        return ""
+    try:
+        page = reverse("admin:taskyard_trackedtask_changelist", current_app=model_admin.admin_site.name)
+    except NoReverseMatch:  # a project without taskyard.operations
+        return ""
+    return f"{page}?{urlencode({'task_id': letter.task_id})}"
 
 
 def _same_fault(letter: DeadLetter) -> str:

@@ -78,7 +78,7 @@ def written_count(count: int, one: str, many: str) -> str:
 
 
 def _matching(chosen: DeadLetterFilter) -> QuerySet[DeadLetter]:
-    return chosen.apply(DeadLetter.objects.order_by("-pk"))
+    return chosen.apply(DeadLetter.objects.order_by("-pk"), newest_first=True)
 
 
 def _newest(letters: QuerySet[DeadLetter], *, is_of_all: bool) -> list[Any]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from taskyard.deadletters.models import DeadLetter
-from taskyard.wording import as_json, from_epoch, utc
+from taskyard.wording import from_epoch, utc
 
 _NOT_KNOWN = "not known"
-# Headers that hold UTC epoch seconds.
-_MOMENTS = ("published_at", "first_published_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +22,24 @@ class Fact:
     note: str = ""
 
 
-def origin_of(letter: DeadLetter, *, list_url: str) -> list[Fact]:
+def origin_of(letter: DeadLetter, *, list_url: str, task_url: str = "") -> list[Fact]:
     """Return the lines that there are.
 
     Args:
         list_url: of the list of letters, for those with the same correlation id.
+        task_url: of the page with the task's progress; "" where there is none.
     """
-    return [fact for fact in _facts(letter, list_url) if fact.text]
+    return [fact for fact in _facts(letter, list_url, task_url) if fact.text]
 
 
-def headers_of(letter: DeadLetter) -> list[tuple[str, str]]:
-    """Return the headers of the message, sorted, each as text."""
-    headers = letter.headers if isinstance(letter.headers, dict) else {}
-    return [(name, _header(name, value)) for name, value in sorted(headers.items())]
-
-
-def _facts(letter: DeadLetter, list_url: str) -> Iterator[Fact]:
+def _facts(letter: DeadLetter, list_url: str, task_url: str) -> Iterator[Fact]:
     yield Fact("Task", letter.task_name or _NOT_KNOWN)
-    yield Fact("Task id", letter.task_id or _NOT_KNOWN)
+    yield Fact(
+        "Task id",
+        letter.task_id or _NOT_KNOWN,
+        task_url,
+        note="its progress and checkpoint" if task_url else "",
+    )
     if letter.correlation_id:
         same = urlencode({"status": "all", "search": letter.correlation_id})
         yield Fact(
@@ -65,10 +62,3 @@ def _moment(letter: DeadLetter, header: str) -> str:
     headers = letter.headers if isinstance(letter.headers, dict) else {}
     moment = from_epoch(headers.get(header))
     return "" if moment is None else utc(moment)
-
-
-def _header(name: str, value: Any) -> str:
-    moment = from_epoch(value) if name in _MOMENTS else None
-    if moment is not None:
-        return f"{utc(moment)} UTC"
-    return value if isinstance(value, str) else as_json(value)

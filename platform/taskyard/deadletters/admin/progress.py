@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import QuerySet
-
-from taskyard.deadletters.admin.listing import written_count
 from taskyard.deadletters.bulk import ACTIVE
-from taskyard.deadletters.filters import DeadLetterFilter
-from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.deadletters.bulk_outcome import (
+    Level,
+    Sampled,
+    back_sentence,
+    came_back_count,
+    came_back_text,
+    level_of,
+    sample_of,
+)
+from taskyard.deadletters.models import BulkReplay
 from taskyard.wording import counted
 
 State = BulkReplay.State
-_COUNT_CAP = 10_000
-_SHOWN_SAMPLE = 20
 _OVER = (State.DONE, State.STOPPED)
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """One letter of the sample, and the letter that its replay ended as, if it failed."""
-
-    letter: DeadLetter
-    came_back: DeadLetter | None
 
 
 def progress_of(bulk: BulkReplay) -> dict[str, Any]:
@@ -33,11 +27,15 @@ def progress_of(bulk: BulkReplay) -> dict[str, Any]:
     rest = bulk.total - dealt_with
     came_back = came_back_count(bulk)
     sample_back = sum(row.came_back is not None for row in sample_of(bulk))
+    level = level_of(bulk, came_back)
     return {
         "state": bulk.state,
-        "state_text": _state_text(bulk),
+        "state_text": _state_text(bulk, came_back, level),
         # what the figures alone do not show
-        "page": f"{bulk.state} {sample_back}",
+        "page": f"{bulk.state} {sample_back} {level}",
+        "level": level,
+        # what came back has the same cause as before: the rest would come back, too
+        "should_stop": level == "bad",
         "is_moving": bulk.state in ACTIVE,
         "is_watched": bulk.state not in _OVER,
         "is_over": bulk.state == State.DONE,
@@ -50,20 +48,9 @@ def progress_of(bulk: BulkReplay) -> dict[str, Any]:
         "total_text": f"{bulk.total:,}",
         "replayed_text": f"{bulk.replayed:,}",
         "failed_text": f"{bulk.failed:,}",
-        "came_back_text": written_count(came_back, "", "").strip(),
+        "came_back_text": came_back_text(came_back),
         "last_error": bulk.last_error if bulk.state != State.DONE or bulk.failed else "",
     }
-
-
-def sample_of(bulk: BulkReplay) -> list[Sampled]:
-    """Return the sample with what became of it, the oldest first."""
-    size = min(bulk.sample, _SHOWN_SAMPLE)
-    letters = list(replayed_letters(bulk).order_by("pk")[:size])
-    back = {
-        letter.replay_of_id: letter
-        for letter in DeadLetter.objects.filter(replay_of__in=letters).order_by("-pk")
-    }
-    return [Sampled(letter, back.get(letter.pk)) for letter in letters]
 
 
 def sample_sentence(sample: list[Sampled]) -> str:
@@ -74,33 +61,25 @@ def sample_sentence(sample: list[Sampled]) -> str:
     return f"{len(sample)} replayed, {failed} failed again, {len(sample) - failed} not back"
 
 
-def came_back_count(bulk: BulkReplay) -> int:
-    """Return how many of its letters have become dead letters again, up to a cap."""
-    back = DeadLetter.objects.filter(created_at__gte=bulk.started_at, replay_of__in=replayed_letters(bulk))
-    return back.order_by()[: _COUNT_CAP + 1].count()
-
-
-def replayed_letters(bulk: BulkReplay) -> QuerySet[DeadLetter]:
-    """Return the letters that it has replayed: the audit names who started it, and since when."""
-    chosen = replace(DeadLetterFilter.from_dict(bulk.filters), status=None)
-    return chosen.apply(DeadLetter.objects.order_by()).filter(
-        status__in=(DeadLetter.Status.REPLAYING, DeadLetter.Status.REPLAYED),
-        resolved_by=bulk.started_by,
-        resolved_at__gte=bulk.started_at,
-        pk__lte=bulk.last_id,
-    )
-
-
-def _state_text(bulk: BulkReplay) -> str:
+def _state_text(bulk: BulkReplay, came_back: int, level: Level) -> str:
     rest = max(bulk.total - bulk.replayed - bulk.failed, 0)
+    back = back_sentence(bulk, came_back)
     match bulk.state:
         case State.SAMPLING:
             return f"Replaying the sample of {counted(bulk.sample, 'letter', 'letters')}."
         case State.WAITING:
-            return "The sample is replayed. Look at what becomes of it, then go on with the rest or stop."
+            return _waiting_text(back, level)
         case State.RUNNING:
-            return f"Replaying: {counted(rest, 'letter', 'letters')} to go."
+            text = f"Replaying: {counted(rest, 'letter', 'letters')} to go"
         case State.STOPPED:
-            return f"Stopped: {counted(rest, 'letter', 'letters')} left alone."
+            text = f"Stopped: {counted(rest, 'letter', 'letters')} left alone"
         case _:
-            return "Done."
+            text = "Done"
+    return f"{text}; {back}." if came_back else f"{text}."
+
+
+def _waiting_text(back: str, level: Level) -> str:
+    told = f"The sample is replayed: {back}." if back else "Nothing of the sample could be replayed."
+    if level == "bad":
+        return f"{told} Stop: the rest would most likely fail, too."
+    return f"{told} Look at what becomes of it, then go on with the rest or stop."

@@ -11,13 +11,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from taskyard.clock import SYSTEM_CLOCK
+from taskyard.deadletters import bulk
 from taskyard.deadletters.filters import DeadLetterFilter
+from taskyard.deadletters.fingerprints import full_fingerprint
 from taskyard.deadletters.models import DeadLetter
 from taskyard.errors import DeadLetterError
 
 _AGO = re.compile(r"(?P<number>\d+)(?P<unit>[mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 ANY_STATUS = "any"
+MAX_NUMBER = 1_000_000
 
 
 def moment(text: str, *, now: datetime | None = None) -> datetime:
@@ -39,14 +42,35 @@ def moment(text: str, *, now: datetime | None = None) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def json_value(text: str) -> Any:
-    """Return the value of a JSON text.
+def json_list(text: str) -> list[Any]:
+    """Return the list of a JSON text.
 
     Raises:
-        ArgumentTypeError: it is not JSON.
+        ArgumentTypeError: it is not JSON, or no list.
     """
+    value = _json_value(text)
+    if not isinstance(value, list):
+        raise ArgumentTypeError('not a JSON list, as in [17, "EUR"]')
+    return value
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return the object of a JSON text.
+
+    Raises:
+        ArgumentTypeError: it is not JSON, or no object.
+    """
+    value = _json_value(text)
+    if not isinstance(value, dict):
+        raise ArgumentTypeError('not a JSON object, as in {"currency": "EUR"}')
+    return value
+
+
+def _json_value(text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise ArgumentTypeError("nested too deeply") from None
     except ValueError as error:
         raise ArgumentTypeError(f"not JSON: {error}") from None
 
@@ -61,7 +85,7 @@ def add_filters(parser: ArgumentParser, *, has_status: bool) -> None:
     group.add_argument("--queue", help="from this queue")
     group.add_argument("--task", help="of this task")
     group.add_argument("--reason", help=f"one of: {', '.join(DeadLetter.Reason.values)}")
-    group.add_argument("--fingerprint", help="of this fault, as `groups` shows it")
+    group.add_argument("--fingerprint", help="of this fault, as `groups` shows it; its first 6 digits do")
     group.add_argument(
         "--since", type=moment, help="written at or after: 2h (ago), 3d, 2026-03-01T12:00 (UTC)"
     )
@@ -105,8 +129,11 @@ def filter_of(options: dict[str, Any], *, status: str | None = None) -> DeadLett
     """
     wanted = options.get("status", DeadLetter.Status.OPEN.value) if status is None else status
     names = ("queue", "task", "reason", "fingerprint", "since", "until", "search")
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    if "fingerprint" in given:
+        given["fingerprint"] = full_fingerprint(given["fingerprint"])
     return DeadLetterFilter(
-        **{name: options[name] for name in names if options.get(name) is not None},
+        **given,
         status=None if wanted == ANY_STATUS else wanted,
         ids=tuple(options["ids"]) if options.get("ids") else None,
     )
@@ -128,10 +155,26 @@ def choice_of(options: dict[str, Any], *, status: str) -> DeadLetterFilter:
 
 
 def number(text: str) -> int:
-    """Return the number, 1 or more."""
+    """Return the number, 1 to a million."""
     value = int(text)
-    if value < 1:
-        raise ArgumentTypeError(f"{value} is not 1 or more")
+    if not 1 <= value <= MAX_NUMBER:
+        raise ArgumentTypeError(f"{value} is not 1 to {MAX_NUMBER:,}")
+    return value
+
+
+def sample(text: str) -> int:
+    """Return the size of a sample, 0 or more."""
+    value = int(text)
+    if not 0 <= value <= bulk.MAX_SAMPLE:
+        raise ArgumentTypeError(f"{value} is not 0 to {bulk.MAX_SAMPLE:,}")
+    return value
+
+
+def rate(text: str) -> float:
+    """Return the rate a second."""
+    value = float(text)
+    if not bulk.MIN_RATE <= value <= bulk.MAX_RATE:
+        raise ArgumentTypeError(f"{value:g} is not {bulk.MIN_RATE:g} to {bulk.MAX_RATE:g}")
     return value
 
 

@@ -36,10 +36,11 @@ def replay(options: dict[str, Any], output: Output) -> None:
     started = bulk.start_bulk_replay(
         chosen, actor=arguments.who(options), sample=options["sample"], rate_per_second=options["rate"]
     )
+    number = started.pk
     output.tell(
         records.bulk_record(started),
-        f"Bulk replay {started.pk} has begun; a worker of the queue low does it. Look at "
-        f"`deadletters replays`, then `deadletters go-on {started.pk}` or `deadletters stop {started.pk}`.",
+        f"Bulk replay {number} has begun; a worker of the queue low does it. Look at "
+        f"`deadletters replays {number}`, then `deadletters go-on {number}` or `deadletters stop {number}`.",
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from taskyard.deadletters.bulk_outcome import came_back_count, sample_of
 from taskyard.deadletters.contents import shown_content
 from taskyard.deadletters.groups import FaultGroup
 from taskyard.deadletters.models import BulkReplay, DeadLetter
+from taskyard.deadletters.named_arguments import arguments_of
 
 _SHORT = (
     "id",
@@ -44,7 +46,6 @@ _BULK = (
     "rate_per_second",
     "total",
     "replayed",
-    "failed",
     "last_error",
     "started_by",
     "started_at",
@@ -66,6 +67,10 @@ def full_record(letter: DeadLetter) -> dict[str, Any]:
         **_fields(letter, _SHORT + _LONG),
         "args": content.args,
         "kwargs": content.kwargs,
+        "arguments": [
+            {"name": argument.name, "text": argument.text}
+            for argument in arguments_of(letter.task_name, content.args, content.kwargs)
+        ],
         "canvas": dict(content.canvas),
         "is_sealed": bool(letter.sealed or letter.sealed_raw),
         "actions": [_fields(action, ("kind", "actor", "at", "detail")) for action in actions],
@@ -77,7 +82,26 @@ def group_record(group: FaultGroup) -> dict[str, Any]:
 
 
 def bulk_record(bulk: BulkReplay) -> dict[str, Any]:
-    return _fields(bulk, _BULK)
+    """Return how far it is; `came_back` is counted up to 10,001."""
+    return {
+        **_fields(bulk, _BULK),
+        "not_sent": bulk.failed,
+        "came_back": came_back_count(bulk),
+    }
+
+
+def full_bulk_record(bulk: BulkReplay) -> dict[str, Any]:
+    """Return how far it is, and what became of its sample."""
+    sample = [
+        {
+            "id": sampled.letter.pk,
+            "task_id": sampled.letter.replay_task_id,
+            "came_back_as": sampled.came_back.pk if sampled.came_back else None,
+            "error": sampled.came_back.error if sampled.came_back else "",
+        }
+        for sampled in sample_of(bulk)
+    ]
+    return {**bulk_record(bulk), "sampled": sample}
 
 
 def _fields(row: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class HeldClaimAdmin(OperatorsAdmin):
 
 
 class TrackedTaskAdmin(OperatorsAdmin):
-    """Long and cancelled tasks: a list, and a page to cancel one."""
+    """Tracked tasks (long and cancelled ones): a list, and a page to cancel one."""
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Return whether this user may cancel tasks."""

@@ -1,4 +1,4 @@
-"""The list of long tasks with their progress, and the page that asks before one is cancelled."""
+"""The list of tracked tasks with their progress, and the page that asks before one is cancelled."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from django.urls import reverse
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.errors import TaskyardError
 from taskyard.models import TrackedTask
+from taskyard.operations.dead_letters import letters_of, may_view_letters
 from taskyard.operations.tracked import LIMIT, find_tasks, shown_task, what_follows
 from taskyard.tasks.cancellation import cancel
 
@@ -39,9 +40,11 @@ def show_tasks(model_admin: Any, request: HttpRequest) -> HttpResponse:
         chosen["state"] = ""
     found = find_tasks(**chosen)
     now = SYSTEM_CLOCK.now()
+    letters = letters_of([row.task_id for row in found[:LIMIT]])
     context = {
-        "title": "Long and cancelled tasks",
-        "tasks": [shown_task(row, now) for row in found[:LIMIT]],
+        "title": "Tracked tasks",
+        "tasks": [shown_task(row, now, letters.get(row.task_id)) for row in found[:LIMIT]],
+        "may_view_letters": may_view_letters(request),
         "is_cut": len(found) > LIMIT,
         "limit": LIMIT,
         "chosen": chosen,

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from taskyard.deadletters.console import arguments, changing, looking
 from taskyard.deadletters.console.output import Output
 from taskyard.errors import TaskyardError
+from taskyard.observe.quiet import quiet_kit
 
 ACTIONS: dict[str, Callable[[dict[str, Any], Output], None]] = {
     "list": looking.list_letters,
@@ -55,7 +56,9 @@ class Command(BaseCommand):
         self._add_replays(actions)
         discard = actions.add_parser("discard", help="decide that they need not run")
         arguments.add_choice(discard)
-        discard.add_argument("--because", required=True, help="the reason, for those who wonder later")
+        discard.add_argument(
+            "--because", "--why", dest="because", required=True, help="the reason, for those who wonder later"
+        )
         arguments.add_choice(actions.add_parser("reopen", help="open discarded ones again"))
         purge = actions.add_parser("purge", help="delete what was replayed or discarded long ago")
         purge.add_argument(
@@ -69,14 +72,22 @@ class Command(BaseCommand):
         replay = actions.add_parser("replay", help="publish again: ids at once; by filter, a sample first")
         arguments.add_choice(replay)
         replay.add_argument(
-            "--args", dest="new_args", type=arguments.json_value, help="others, a JSON list; for one id"
+            "--args", dest="new_args", type=arguments.json_list, help="others, a JSON list; for one id"
         )
         replay.add_argument(
-            "--kwargs", dest="new_kwargs", type=arguments.json_value, help="others, a JSON object; for one id"
+            "--kwargs",
+            dest="new_kwargs",
+            type=arguments.json_object,
+            help="others, a JSON object; for one id",
         )
-        replay.add_argument("--sample", type=int, default=5, help="by filter: so many first, then wait (5)")
-        replay.add_argument("--rate", type=float, default=10.0, help="by filter: so many a second (10)")
-        actions.add_parser("replays", help="bulk replays, and how far they are")
+        replay.add_argument(
+            "--sample", type=arguments.sample, default=5, help="by filter: so many first, then wait (5)"
+        )
+        replay.add_argument(
+            "--rate", type=arguments.rate, default=10.0, help="by filter: so many a second (10)"
+        )
+        replays = actions.add_parser("replays", help="bulk replays, how far they are, and what came back")
+        replays.add_argument("id", type=int, nargs="?", help="only this one, with its sample")
         for name, text in (("go-on", "replay the rest after the sample"), ("stop", "stop a bulk replay")):
             change = actions.add_parser(name, help=text)
             change.add_argument("id", type=int, help="of the bulk replay")
@@ -85,6 +96,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         output = Output(self.stdout, self.stderr, is_json=options["json"])
         try:
-            ACTIONS[options["action"]](options, output)
+            with quiet_kit(verbosity=options["verbosity"]):
+                ACTIONS[options["action"]](options, output)
         except TaskyardError as error:
             raise CommandError(str(error)) from error

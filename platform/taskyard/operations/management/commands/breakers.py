@@ -18,6 +18,7 @@ from taskyard.breakers.store import BreakerStore, breaker_store
 from taskyard.clock import SYSTEM_CLOCK
 from taskyard.conf import get_settings
 from taskyard.errors import ConfigurationError, StateUnavailableError, did_you_mean
+from taskyard.observe.quiet import quiet_kit
 
 COLUMNS = ("breaker", "state", "since", "calls", "failed", "parked", "next probe", "why")
 
@@ -43,7 +44,8 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            act(breaker_store(get_settings()), options)
+            with quiet_kit(verbosity=options["verbosity"]):
+                act(breaker_store(get_settings()), options)
         except (ConfigurationError, StateUnavailableError) as error:
             raise CommandError(str(error)) from error
 

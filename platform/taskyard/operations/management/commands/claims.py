@@ -6,12 +6,13 @@ import getpass
 import json
 import socket
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from taskyard.errors import StateUnavailableError, did_you_mean
+from taskyard.observe.quiet import quiet_kit
 from taskyard.operations.claims import (
     KINDS,
     LIMIT,
@@ -23,8 +24,12 @@ from taskyard.operations.claims import (
     shown,
 )
 from taskyard.state import StateStore
+from taskyard.wording import utc
 
-COLUMNS = ("kind", "task", "key", "state", "by task", "on", "since (UTC)", "ends in", "duplicates")
+# the key last and whole: it is as long as it is, and is copied into `claims release`
+LINE = "{:<5}  {:<19}  {:>8}  {:>10}  {}"
+HEADING = LINE.format("state", "since (UTC)", "ends in", "duplicates", "claim")
+MARGIN = " " * 7
 
 
 class Command(BaseCommand):
@@ -34,12 +39,20 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
-        listing = actions.add_parser("list", help="key, state, holder, since, end, duplicates; oldest first")
+        listing = actions.add_parser("list", help="who holds what since when; the longest-held first")
         listing.add_argument("--kind", choices=KINDS, default="", help="only these")
         listing.add_argument("--task", default="", help="only those of this task")
         listing.add_argument("--prefix", default="", help="only keys that begin so, as in singleton:orders.")
-        listing.add_argument(
-            "--state", choices=STATES, help="held, or done and remembered; both if not given"
+        which = listing.add_mutually_exclusive_group()
+        which.add_argument(
+            "--state", choices=STATES, default="held", help="held, or done and remembered; held"
+        )
+        which.add_argument(
+            "--all",
+            dest="state",
+            action="store_const",
+            const=None,
+            help="what is held and what is remembered",
         )
         listing.add_argument("--limit", type=int, default=LIMIT, help=f"at most so many; {LIMIT}")
         release = actions.add_parser("release", help="free a claim, whoever holds it")
@@ -52,7 +65,8 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         act: Callable[..., None] = getattr(self, f"_{options['action']}")
         try:
-            act(project_store(), options)
+            with quiet_kit(verbosity=options["verbosity"]):
+                act(project_store(), options)
         except StateUnavailableError as error:
             raise CommandError(str(error)) from error
 
@@ -63,13 +77,11 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps([claim.as_dict() for claim in claims], indent=2))
             return
         if not claims:
-            self.stdout.write("No claim is held or remembered there.")
+            self.stdout.write(_nothing_there(options["state"]))
             return
-        table = [COLUMNS, *map(_row, claims)]
-        widths = [max(len(row[column]) for row in table) for column in range(len(COLUMNS))]
-        for row in table:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            self.stdout.write("  ".join(cells).rstrip())
+        self.stdout.write(HEADING)
+        for shown_claim in claims:
+            self.stdout.write("\n".join(_lines(shown_claim)))
         if len(claims) == options["limit"]:
             self.stdout.write(f"These are the oldest {len(claims)}; --limit shows more.")
 
@@ -103,16 +115,18 @@ def _who(options: dict[str, Any]) -> str:
     return options["who"] or f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-def _row(shown_claim: ShownClaim) -> tuple[str, ...]:
+def _nothing_there(state: str | None) -> str:
+    if state == "held":
+        return "No claim is held there; `claims list --all` shows what is remembered as done, too."
+    return f"No claim is {'held or remembered' if state is None else 'remembered'} there."
+
+
+def _lines(shown_claim: ShownClaim) -> Iterator[str]:
     claim = shown_claim.claim
-    return (
-        shown_claim.kind,
-        shown_claim.task,
-        shown_claim.key,
-        claim.state,
-        str(claim.holder.get("task_id") or ""),
-        str(claim.holder.get("worker") or ""),
-        f"{shown_claim.since:%Y-%m-%d %H:%M:%S}",
-        shown_claim.ends_in,
-        str(claim.duplicates),
+    yield LINE.format(
+        claim.state, utc(shown_claim.since), shown_claim.ends_in, str(claim.duplicates), claim.key
     )
+    task_id, worker = claim.holder.get("task_id"), claim.holder.get("worker")
+    where = f" on {worker}" if worker else ""
+    if task_id or worker:
+        yield f"{MARGIN}by {task_id or 'a task'}{where}"

@@ -59,7 +59,8 @@ class Command(BaseCommand):
                 act(client, settings, options)
         except redis.RedisError as error:
             url = mask_url(settings.effective_broker_url)
-            raise CommandError(f"The broker {url} does not answer: {error}. Is it running?") from error
+            why = mask_url(str(error)).rstrip(".")
+            raise CommandError(f"The broker {url} does not answer: {why}. Is it running?") from error
 
     def _list(self, client: Any, settings: Settings, options: dict[str, Any]) -> None:
         prefix, names = settings.key_prefix, list(settings.queue_table)
