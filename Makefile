@@ -62,6 +62,9 @@ check: guard $(VENV)/.dev ## Lint, format, types and fast tests, in under two mi
 torture: guard $(VENV)/.dev ## Kill things under load and check every task's history; ARGS="--help"
 	@PYTHONPATH=platform:. exec $(PY) -m tests.bench.torture $(ARGS)
 
+upstream: guard $(VENV)/.dev ## Run Kombu's and Celery's own tests on our transport; ARGS="--help" (needs redis-server)
+	@PYTHONPATH=platform:. exec $(PY) -m tests.upstream.run $(ARGS)
+
 bench: guard $(VENV)/.dev ## Compare with stock Celery in one run; ARGS="--help" (needs redis-server)
 	@PYTHONPATH=platform:. exec $(PY) -m tests.bench.bench $(ARGS)
 
@@ -108,4 +111,4 @@ $(VENV)/.dev: $(VENV)/.platform
 	@$(PY) -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
 	@touch $@
 
-.PHONY: up demo worker beat flower web services migrate manage doctor config test check torture bench format lock wheel clean help guard
+.PHONY: up demo worker beat flower web services migrate manage doctor config test check torture upstream bench format lock wheel clean help guard

@@ -121,6 +121,36 @@ def test_close_gives_everything_back_in_order(server: RedisServer, client: redis
         assert "x-delivery-count" not in again[0].headers
 
 
+def test_a_requeued_message_says_that_it_is_redelivered(server: RedisServer, client: redis.Redis) -> None:
+    with connect(server) as connection:
+        publish(connection, "jobs", {"order": 1}, headers={"eta": None, "rate": 1.0, "tags": []})
+        _, received = consume(connection, "jobs")
+        drain(connection)
+        assert not received[0].delivery_info.get("redelivered")
+
+        received[0].requeue()
+        drain(connection)
+
+        again = received[1]
+        assert again.payload == {"order": 1}
+        assert again.delivery_info["redelivered"] is True
+        assert again.headers == {"eta": None, "rate": 1.0, "tags": [], "redelivered": True}
+
+
+def test_basic_get_keeps_an_expiring_queue(server: RedisServer, client: redis.Redis) -> None:
+    with connect(server) as connection:
+        channel = connection.channel()
+        queue = kombu.Queue("replies", expires=60)(channel)
+        queue.declare()
+        publish(connection, "replies", 1, 2)
+        list_key = next(key for key in client.keys("replies*") if client.type(key) == b"list")
+        client.pexpire(list_key, 1000)
+
+        assert queue.get(no_ack=True).payload == 1
+
+        assert client.pttl(list_key) > 50_000
+
+
 def test_copies_of_a_topic_exchange_are_settled_each_on_its_own(
     server: RedisServer, client: redis.Redis
 ) -> None:

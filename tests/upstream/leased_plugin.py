@@ -1,7 +1,4 @@
-"""A pytest plugin that puts the leased transport in the place of Kombu's, before any test module is imported.
-
-python -m pytest -p tests.upstream.leased_plugin ...
-"""
+"""A pytest plugin that puts the leased transport in the place of Kombu's, before tests are imported."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ import taskyard.transport.redis as leased
 for scheme in ("redis", "rediss"):
     kombu.transport.TRANSPORT_ALIASES[scheme] = "taskyard.transport.redis:Transport"
 kombu.transport.TRANSPORT_ALIASES["sentinel"] = "taskyard.transport.redis:SentinelTransport"
-stock.Channel = leased.Channel
-stock.SentinelChannel = leased.SentinelChannel
-stock.Transport = leased.Transport
-stock.SentinelTransport = leased.SentinelTransport
-stock.QoS = leased.Channel.QoS
+stock.Channel = leased.Channel  # type: ignore[misc]
+stock.SentinelChannel = leased.SentinelChannel  # type: ignore[misc]
+stock.Transport = leased.Transport  # type: ignore[misc]
+stock.SentinelTransport = leased.SentinelTransport  # type: ignore[misc]
+stock.QoS = leased.Channel.QoS  # type: ignore[misc]

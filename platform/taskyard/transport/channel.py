@@ -17,7 +17,7 @@ from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
 from redis.exceptions import RedisError
 
-from taskyard.transport import delayed, publishing, reaper
+from taskyard.transport import delayed, publishing, reaper, returning
 from taskyard.transport.deadline import DeadlineConnection, DeadlineSSLConnection
 from taskyard.transport.delivery import deliver_inbox
 from taskyard.transport.envelope import PUBLISHED_AT
@@ -80,6 +80,7 @@ class Channel(kombu_redis.Channel):
         self.unleased_queues: set[str] = set()
         self._is_leasing = False
         self._sync_client: Any = None
+        self._sync_pool: Any = None
         self._plain_client: Any = None
         self._queue_keys: dict[str, list[str]] = {}
         self._groups: dict[str, str] = {}
@@ -87,7 +88,7 @@ class Channel(kombu_redis.Channel):
         super().__init__(*args, **kwargs)
         self.order: Order = Weighted(self.queue_weights) if self.queue_order == "weighted" else Strict()
         try:
-            refuse_unfit_server(self.broker_identity, self.plain_client)
+            refuse_unfit_server(self.broker_identity, lambda: self.plain_client)
         except Exception:
             self._disconnect_pools()
             raise
@@ -129,8 +130,9 @@ class Channel(kombu_redis.Channel):
         # Kombu makes a client for each operation, which costs more than most operations.
         if asynchronous:
             return super()._create_client(asynchronous=True)
-        if self._sync_client is None or self._sync_client.connection_pool is not self._pool:
+        if self._sync_client is None or self._sync_pool is not self._pool:
             self._sync_client = super()._create_client()
+            self._sync_pool = self._pool
         return self._sync_client
 
     def queue_keys(self, queue: str) -> list[str]:
@@ -300,16 +302,7 @@ class Channel(kombu_redis.Channel):
                 self.give_back_now()
 
     def give_back_now(self) -> None:
-        lease, keys = self.lease, self.lease_keys
-        names = [keys.leases, keys.holders, keys.messages(lease.id)]
-        for to_front in (True, False):
-            tags = [tag for tag, front in lease.returns if front is to_front]
-            if not tags:
-                continue
-            where = "RPUSH" if to_front else "LPUSH"
-            script("give_back").run(self.plain_client, names, [lease.id, where, 0, 0, *tags])
-            for tag in tags:
-                lease.returns.remove((tag, to_front))
+        returning.give_back(self)
 
     def reap(self) -> int:
         """Bring back the messages of leases that have expired; return how many."""

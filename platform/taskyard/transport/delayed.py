@@ -56,6 +56,15 @@ def get_one(channel: Any, queue: str) -> dict[str, Any]:
     Raises:
         Empty: there is none.
     """
+    try:
+        return _lease_one(channel, queue)
+    finally:
+        # A queue with x-expires lives on with each look into it, as with Kombu.
+        with channel.conn_or_acquire() as client:
+            channel._maybe_update_queues_expire(client, queue)
+
+
+def _lease_one(channel: Any, queue: str) -> dict[str, Any]:
     lease = channel.lease
     while True:
         acks = lease.take_acks()

@@ -19,6 +19,8 @@ PUBLISHED_AT = "published_at"
 DELIVERY_COUNT = "x-delivery-count"
 # What is due sooner is not worth a detour.
 MIN_DELAY_SECONDS = 1.0
+# What reading a message raises that is none.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 def decode_envelope(raw: bytes) -> dict[str, Any]:
@@ -68,13 +70,26 @@ def raise_delivery_count(raw: bytes) -> tuple[bytes, int]:
     What cannot be decoded is returned as it is, with a count of 0: the fetch sets it aside.
     """
     try:
-        # Plain JSON: dates and the like keep the form in which the producer wrote them.
-        envelope = json.loads(raw)
-        headers = envelope.get("headers") or {}
+        envelope = _redelivered(raw)
+        headers = envelope["headers"]
         count = max(0, int(headers.get(DELIVERY_COUNT) or 0)) + 1
-        headers |= {DELIVERY_COUNT: count, "redelivered": True}
-        envelope["headers"] = headers
-        envelope["properties"]["delivery_info"]["redelivered"] = True
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        headers[DELIVERY_COUNT] = count
+    except _UNREADABLE:
         return raw, 0
     return json.dumps(envelope).encode(), count
+
+
+def mark_redelivered(raw: bytes) -> bytes:
+    """Return the message marked as redelivered; what cannot be decoded as it is."""
+    try:
+        return json.dumps(_redelivered(raw)).encode()
+    except _UNREADABLE:
+        return raw
+
+
+def _redelivered(raw: bytes) -> dict[str, Any]:
+    # Plain JSON: dates and the like keep the form in which the producer wrote them.
+    envelope: dict[str, Any] = json.loads(raw)
+    envelope["headers"] = (envelope.get("headers") or {}) | {"redelivered": True}
+    envelope["properties"]["delivery_info"]["redelivered"] = True
+    return envelope

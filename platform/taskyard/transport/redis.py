@@ -27,7 +27,7 @@ class _LeasedTransport:
         """Kombu's hook: a worker with an event loop begins to work with this connection."""
         super().register_with_event_loop(connection, loop)  # type: ignore[misc]
         self.cycle.hub = loop
-        for channel in connection.channels:
+        for channel in self.channels:
             channel.leases.has_event_loop = True
         # in place of Kombu's sweep, which the poller does in its turn
         self.cycle._restore_messages_tref.cancel()

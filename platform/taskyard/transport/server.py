@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -14,8 +14,12 @@ MIN_VERSION = (6, 2)
 _fit: set[tuple[int, Hashable]] = set()
 
 
-def refuse_unfit_server(broker: Hashable, client: Any) -> None:
+def refuse_unfit_server(broker: Hashable, make_client: Callable[[], Any]) -> None:
     """Refuse a server on which the promises can't be kept.
+
+    Args:
+        broker: names it; asked once a process.
+        make_client: called only if it is asked, because a client may need a connection pool of its own.
 
     Raises:
         ConfigurationError: it runs in cluster mode, or is older than 6.2.
@@ -24,6 +28,7 @@ def refuse_unfit_server(broker: Hashable, client: Any) -> None:
     if asked in _fit:
         return
     try:
+        client = make_client()
         info = client.info("server") | client.info("cluster")
     except ResponseError:
         # Some managed servers forbid the question.
