@@ -150,7 +150,7 @@ class OutOfMemoryError(RunError):
 
 
 class AbnormalEndError(RunError):
-    """A task's code raised something that is no `Exception`: a cancelled coroutine, a panic in C or Rust code."""
+    """A task's code raised what is no `Exception`: a cancelled coroutine, a panic in C or Rust code."""
 
 
 class TimedOutError(RunError, SoftTimeLimitExceeded):

@@ -212,8 +212,8 @@ class ProcessLeases:
     def abandon(self) -> None:
         """A worker ends of an error that one of its messages may have caused.
 
-        They come back when their leases end, and that counts as a delivery which went wrong: given back, the one
-        would end every worker after this, without a bound.
+        They come back when their leases end, and that counts as a delivery which went wrong: given back, the
+        one would end every worker after this, without a bound.
         """
         self.is_abandoned = self.is_kept = True
 
