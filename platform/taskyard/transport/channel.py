@@ -370,6 +370,11 @@ class Channel(kombu_redis.Channel):
         if not publishing.put(self, queue, message, kwargs.get("_publish_batch")):
             super()._put(queue, message, **kwargs)
 
+    def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:
+        # A server that came back without its data has no bindings, and Kombu would drop the message.
+        found: list[str] = super()._lookup(exchange, routing_key, default)
+        return found or ([routing_key] if exchange == routing_key else [])
+
     def _purge(self, queue: str) -> int:
         purged: int = super()._purge(queue)
         return purged + delayed.purge(self, queue)
