@@ -34,6 +34,9 @@ TIMES = {
     },
 }
 A_DAY = 24 * 3600 // 5
+# Its statistics are a random sample, so the server reads index entries and rows of a day apart or together, with
+# some of the days beside it. All would be a million.
+MOST_FOR_A_DAY = 8 * A_DAY
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def test_a_page_of_the_list_reads_little_more_than_it_shows(console, name):
 
     assert read["statements"] == 1
     # where a time ends is looked for among the entries of that time
-    assert read["letters"] <= (3 * A_DAY if name in TIMES else 50 * 30)
+    assert read["letters"] <= (MOST_FOR_A_DAY if name in TIMES else 50 * 30)
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -78,7 +81,7 @@ def test_groups_and_counts_of_a_time_read_that_time_only(console, name):
         read = console.value("read_for", what=what, chosen=TIMES[name])
 
         assert 0 < read["found"] <= 2 * A_DAY
-        assert read["letters"] <= 3 * A_DAY
+        assert read["letters"] <= MOST_FOR_A_DAY
 
 
 def test_an_id_is_found_at_once(console):
