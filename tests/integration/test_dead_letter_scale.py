@@ -34,8 +34,8 @@ TIMES = {
     },
 }
 A_DAY = 24 * 3600 // 5
-# Its statistics are a random sample, so the server reads index entries and rows of a day apart or together, with
-# some of the days beside it. All would be a million.
+# The server's statistics are a random sample: it reads the index entries and the rows of a day apart or
+# together, with some of the days beside it. All would be a million.
 MOST_FOR_A_DAY = 8 * A_DAY
 
 
