@@ -58,6 +58,8 @@ class DirectPublish:
         self.app = app
         self._publisher: DirectPublisher | None = None
         self._queues: set[str] = set()
+        # Queues that never go the short way (Sentinel, an expiry, another transport): asked about once.
+        self._declined: set[str] = set()
         self._origin = ""
         conf = app.conf
         # whether the project has left to us what the short way leaves out
@@ -66,11 +68,12 @@ class DirectPublish:
     def learn(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> None:
         """A publish has gone Celery's way: its queue is declared, and the broker works."""
         queue = self._route(name, args, kwargs, options)
-        if not isinstance(queue, str) or self.is_ready_for(queue):
+        if not isinstance(queue, str) or queue in self._declined or self.is_ready_for(queue):
             return
         with self.app.producer_or_acquire() as producer:
             channel = getattr(producer, "channel", None)
             if not getattr(channel, "publishes_directly", False) or not DirectPublisher.serves(channel):
+                self._declined.add(queue)
                 return
             if self._publisher is None or not self._publisher.is_usable:
                 self._publisher, self._queues = DirectPublisher(channel), set()
@@ -78,6 +81,8 @@ class DirectPublish:
         declared = self.app.amqp.queues[queue]
         if declared.exchange.type == "direct" and declared.expires is None:
             self._queues.add(queue)
+        else:
+            self._declined.add(queue)
 
     def is_ready_for(self, queue: str) -> bool:
         """Return whether a plain call for the queue goes the short way now."""
