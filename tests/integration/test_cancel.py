@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -10,6 +9,7 @@ from celery import chain, chord
 
 from taskyard import cancel
 from taskyard.transport.queues import delayed, depth, leased
+from tests.support.monitoring import monitoring_events
 from tests.support.tracked_rows import tracked_row, wait_for_row
 from tests.support.waiting import wait_until
 
@@ -41,20 +41,8 @@ def cancel_task(site):
 @pytest.fixture
 def events(site, worker):
     """Monitoring events of tasks, as Flower receives them."""
-    received, stop = [], threading.Event()
-
-    def listen():
-        with site.app.connection_for_read() as connection:
-            receiver = site.app.events.Receiver(connection, handlers={"*": received.append})
-            with receiver.consumer_context():
-                for _ in receiver.consume(limit=None, timeout=None, wakeup=False, safety_interval=0.1):
-                    if stop.is_set():
-                        return
-
-    threading.Thread(target=listen, daemon=True).start()
-    wait_until(lambda: received, timeout_seconds=30, what="the first heartbeat of the worker has come")
-    yield received
-    stop.set()
+    with monitoring_events(site) as received:
+        yield received
 
 
 def assert_ended_as_cancelled(site, worker, result, *, state=True):

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from taskyard.sealing import unseal
 from tests.probe_app.secrets import WAYS
 from tests.support.envelopes import envelope
 from tests.support.flower_process import FlowerProcess
+from tests.support.monitoring import monitoring_events
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -50,20 +50,8 @@ def flower(site, worker):
 @pytest.fixture(scope="module")
 def events(site, worker):
     """All monitoring events, as Flower receives them."""
-    received, stop = [], threading.Event()
-
-    def listen():
-        with site.app.connection_for_read() as connection:
-            receiver = site.app.events.Receiver(connection, handlers={"*": received.append})
-            with receiver.consumer_context():
-                for _ in receiver.consume(limit=None, timeout=None, wakeup=False, safety_interval=0.1):
-                    if stop.is_set():
-                        return
-
-    threading.Thread(target=listen, daemon=True).start()
-    wait_until(lambda: received, timeout_seconds=30, what="the first heartbeat of the worker has come")
-    yield received
-    stop.set()
+    with monitoring_events(site) as received:
+        yield received
 
 
 @pytest.fixture(scope="module", autouse=True)
